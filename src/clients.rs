@@ -327,7 +327,8 @@ impl Clients {
         let credentials = config.credentials_provider();
         let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
         let clock = config.time_source().unwrap_or_default();
-        let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials, clock);
+        let tokens =
+            TokenSource::new(described.token_audience(), &cluster.region, credentials, clock);
         let client = kubernetes::connect(&described, tokens.into_tokens(), &self.transport)?;
         let kubernetes = Kubernetes::new(client);
         let connection = Connection { cluster: described, kubernetes, reused: false };

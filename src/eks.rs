@@ -73,7 +73,15 @@ fn parse_description(name: &str, description: &Description) -> Result<EksCluster
     let certificate_authority = decoded.ok_or("certificate authority")?;
     let compute = description.compute_config();
     let is_auto_mode = compute.and_then(ComputeConfigResponse::enabled).unwrap_or_default();
-    Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority, is_auto_mode })
+    let local_id = description.id().map(str::to_owned);
+    Ok(EksCluster {
+        name: name.to_owned(),
+        local_id,
+        arn,
+        endpoint,
+        certificate_authority,
+        is_auto_mode,
+    })
 }
 
 /// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's
@@ -152,7 +160,7 @@ pub struct TokenSource {
 }
 
 impl TokenSource {
-    /// Tokens for the cluster `cluster` in `region`, signed with `credentials` and dated by `clock`, the SDK's.
+    /// Tokens that are bound to `cluster`, the name or the id of a cluster in `region`, signed with `credentials` and dated by `clock`, the SDK's.
     pub fn new(
         cluster: &str,
         region: &str,

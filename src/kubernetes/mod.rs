@@ -93,7 +93,7 @@ fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str 
             "it is not allowed (403): kubectl apply -k deploy/multi-cluster"
         }
         ErrorClass::Unauthenticated => {
-            "the token was refused (401): is there an access entry for the function's role?"
+            "the token was refused (401): is there an access entry for the function's role, or on Outposts a line in aws-auth?"
         }
         ErrorClass::Forbidden => "it is not allowed (403): is deploy/rbac.yaml applied?",
         ErrorClass::Unreachable => "the API server cannot be reached, or its response was cut off",

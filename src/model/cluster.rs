@@ -76,8 +76,9 @@ pub(crate) fn is_cluster_name(text: &str) -> bool {
 /// setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EksCluster {
-    /// Tokens are bound to this name.
     pub name: String,
+    /// The id of a local cluster on Outposts. Other clusters have none.
+    pub local_id: Option<String>,
     /// The identity of the cluster in the marks.
     pub arn: ClusterArn,
     /// Always https.
@@ -86,6 +87,14 @@ pub struct EksCluster {
     pub certificate_authority: Vec<u8>,
     /// Whether EKS Auto Mode is enabled: its nodes have a DNS server of their own.
     pub is_auto_mode: bool,
+}
+
+impl EksCluster {
+    /// The value of `x-k8s-aws-id` in the tokens that the cluster accepts: its id on Outposts (`aws eks get-token
+    /// --cluster-id`), its name otherwise.
+    pub fn token_audience(&self) -> &str {
+        self.local_id.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// The error of a token that could not be made.

@@ -16,7 +16,7 @@ use testbed::{ACCOUNT, REGION, ROLE_ARN};
 /// A cluster with a Service `web` that claims its name in `prod`, and one pod.
 async fn cluster(fleet: &Fleet, name: &str, pod: &str) -> (KubernetesServer, String) {
     let (name, region, account) = (name.to_owned(), REGION.to_owned(), ACCOUNT.to_owned());
-    let identity = ClusterIdentity { name, region, account };
+    let identity = ClusterIdentity { name, local_id: None, region, account };
     let arn = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
     web_of(&server, "web", "prod", &[pod]);
@@ -50,6 +50,26 @@ async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_e
         assert!(problem(&report, cluster).contains(helps), "{cluster}: {report}");
     }
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.4.1"]);
+}
+
+#[tokio::test]
+async fn local_cluster_on_outposts_is_served_with_tokens_for_its_id() {
+    let fleet = Fleet::start().await;
+    let identity = ClusterIdentity::on_outposts("edge", "7d0d4f1c-8f5c-4f5b-9d6a-0c6f2a1b3c4d");
+    let arn = identity.arn();
+    let edge = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
+    web_of(&edge, "web", "prod", &["10.0.1.1"]);
+    fleet.cloud_map.watch_over(OWNER, &[&arn]);
+    let function = fleet.serving(&json!(["edge"])).await;
+    let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
+    answer.response.expect("the cluster was served");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+
+    edge.revoke(ROLE_ARN);
+    let answer = invoke(&function, &json!({"action": "doctor", "cluster": "edge"})).await;
+    let checkup = answer.response.expect("a checkup").to_string();
+    assert!(checkup.contains("mapRoles of the ConfigMap aws-auth"), "{checkup}");
+    assert!(!checkup.contains("create-access-entry"), "{checkup}");
 }
 
 #[tokio::test]
@@ -164,7 +184,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
     let (_, own) = cluster(fleet, "twin", "10.0.1.1").await;
     fleet.sandbox.role(READER, None);
     let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), OTHER_ACCOUNT.to_owned());
-    let identity = ClusterIdentity { name, region, account };
+    let identity = ClusterIdentity { name, local_id: None, region, account };
     let far = identity.arn();
     web_of(&fleet.sandbox.add_cluster(identity, READER).await, "web", "prod", &["10.0.2.1"]);
     fleet.cloud_map.watch_over(OWNER, &[&own, &far]);

@@ -93,6 +93,7 @@ impl Fleet {
     pub async fn far(&self, external_id: Option<&str>) -> (KubernetesServer, String) {
         let identity = ClusterIdentity {
             name: "far".to_owned(),
+            local_id: None,
             region: OTHER_REGION.to_owned(),
             account: OTHER_ACCOUNT.to_owned(),
         };

@@ -2,7 +2,8 @@
 //! puts it into the payload.
 //!
 //! `aws eks update-kubeconfig` names cluster and context by the cluster's ARN; with eksctl and renamed contexts the name is in
-//! the arguments of the credential command. A name is that of one cluster in each Region, so the Region is searched, too.
+//! the arguments of the credential command. For a local cluster on Outposts the command has the cluster's id, which is
+//! in no other place, so the name that eksctl gives the cluster is used. A name is that of one cluster in each Region, so the Region is searched, too.
 
 use std::env;
 use std::ffi::OsStr;
@@ -44,6 +45,11 @@ pub enum Error {
     NoCurrentContext,
     #[error("the context {0:?} does not name an EKS cluster: set --cluster")]
     NotEks(String),
+    /// The function knows a local cluster on Outposts by its name and its ARN.
+    #[error(
+        "the context {0:?} names a local cluster on Outposts by its id alone: set --cluster NAME, or the cluster's ARN"
+    )]
+    LocalClusterById(String),
     /// A cluster's name without its Region may be that of another cluster.
     #[error(
         "the context {0:?} does not name the Region of its cluster, and a cluster of the same name may be in another \
@@ -69,7 +75,11 @@ pub fn resolve(arguments: &arguments::PlaceArguments) -> Result<RequestedScope, 
         return Ok(RequestedScope { cluster: Some(cluster), region: None, namespace, service });
     }
     let Context { name, cluster, region, namespace } = read_context(arguments)?;
-    let cluster = cluster.ok_or(Error::NotEks(name))?;
+    let cluster = match cluster {
+        ContextCluster::Named(cluster) => cluster,
+        ContextCluster::LocalById => return Err(Error::LocalClusterById(name)),
+        ContextCluster::NotEks => return Err(Error::NotEks(name)),
+    };
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let namespace = Some(namespace).filter(|_| !arguments.all_namespaces);
     Ok(RequestedScope { cluster: Some(cluster), region, namespace, service })
@@ -146,12 +156,21 @@ impl fmt::Display for RequestedScope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     pub name: String,
-    /// The EKS cluster's ARN, or its name.
-    pub cluster: Option<String>,
+    pub cluster: ContextCluster,
     /// The Region of a cluster by name, if the kubeconfig has it.
     pub region: Option<String>,
     /// The default namespace of kubectl.
     pub namespace: String,
+}
+
+/// The cluster of a context, as far as the kubeconfig names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContextCluster {
+    /// An EKS cluster's ARN, or its name.
+    Named(String),
+    /// A local cluster on Outposts of which only the id is known.
+    LocalById,
+    NotEks,
 }
 
 /// Finds a context, or the current one; `None` if it does not exist.
@@ -163,7 +182,12 @@ pub fn find_context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Conte
     let exec = user.and_then(|user| user.auth_info.as_ref()?.exec.as_ref());
     let in_command = exec.and_then(cluster_in_command);
     // A person may rename a context, and then its name is no proof against the command.
-    let is_fitting = |arn: &ClusterArn| in_command.as_ref().is_none_or(|it| it == arn.name());
+    let is_fitting = |arn: &ClusterArn| match &in_command {
+        None => true,
+        Some(CommandCluster::Name(name)) => name == arn.name(),
+        // An id is no proof of a name.
+        Some(CommandCluster::LocalId) => false,
+    };
     let arn = ClusterArn::parse(&context.cluster)
         .or_else(|| ClusterArn::parse(name).filter(is_fitting))
         .map(|arn| arn.as_str().to_owned());
@@ -173,25 +197,56 @@ pub fn find_context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Conte
             .or_else(|| region_of_eksctl(&context.cluster))
             .or_else(|| exec.and_then(region_in_command)),
     };
+    let cluster = match (arn, in_command) {
+        (Some(arn), _) => ContextCluster::Named(arn),
+        (None, Some(CommandCluster::Name(name))) => ContextCluster::Named(name),
+        (None, Some(CommandCluster::LocalId)) => name_of_eksctl(&context.cluster)
+            .map_or(ContextCluster::LocalById, ContextCluster::Named),
+        (None, None) => ContextCluster::NotEks,
+    };
     Some(Context {
         name: name.to_owned(),
-        cluster: arn.or(in_command),
+        cluster,
         region: region.filter(|region| is_region(region)),
         namespace: context.namespace.clone().unwrap_or_else(|| "default".to_owned()),
     })
 }
 
-/// The cluster's name in the arguments of `aws eks get-token` or `aws-iam-authenticator token`.
-fn cluster_in_command(exec: &ExecConfig) -> Option<String> {
+/// The cluster in the arguments of a credential command.
+enum CommandCluster {
+    Name(String),
+    /// The id of a local cluster on Outposts.
+    LocalId,
+}
+
+/// The cluster in the arguments of `aws eks get-token` or `aws-iam-authenticator token`.
+///
+/// `--cluster-id` of the AWS CLI is the id of a local cluster. That of aws-iam-authenticator is the name of any other
+/// cluster, too.
+fn cluster_in_command(exec: &ExecConfig) -> Option<CommandCluster> {
     let command = exec.command.as_deref().unwrap_or_default();
     let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
-    let options: &[&str] = match program.trim_end_matches(".exe") {
-        "aws" => &["--cluster-name", "--cluster-id"],
-        "aws-iam-authenticator" => &["-i", "--cluster-id"],
-        _ => return None,
-    };
     let arguments = exec.args.as_deref().unwrap_or_default();
-    options.iter().find_map(|option| option_value(arguments, option))
+    let value = |option: &str| option_value(arguments, option);
+    match program.trim_end_matches(".exe") {
+        "aws" => {
+            let name = value("--cluster-name").map(CommandCluster::Name);
+            name.or_else(|| value("--cluster-id").map(|_| CommandCluster::LocalId))
+        }
+        "aws-iam-authenticator" => {
+            let audience = value("-i").or_else(|| value("--cluster-id"))?;
+            let is_id = is_uuid(&audience);
+            Some(if is_id { CommandCluster::LocalId } else { CommandCluster::Name(audience) })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a text has the form of the ids that EKS gives local clusters.
+fn is_uuid(text: &str) -> bool {
+    let lengths = text.split('-').map(str::len);
+    lengths.eq([8, 4, 4, 4, 12])
+        && text.chars().all(|letter| letter == '-' || letter.is_ascii_hexdigit())
 }
 
 /// The Region in the host name of EKS' endpoint: `HASH.gr7.REGION.eks.amazonaws.com`.
@@ -201,6 +256,12 @@ fn region_of_server(kubeconfig: &Kubeconfig, cluster: &str) -> Option<String> {
     let host = server.strip_prefix("https://")?.split(['/', ':']).next()?;
     let (before, _) = host.split_once(".eks.amazonaws.com")?;
     Some(before.rsplit_once('.')?.1.to_owned())
+}
+
+/// The name in the one that eksctl gives a cluster: `NAME.REGION.eksctl.io`.
+fn name_of_eksctl(cluster: &str) -> Option<String> {
+    let (name, region) = cluster.strip_suffix(".eksctl.io")?.rsplit_once('.')?;
+    (!name.is_empty() && is_region(region)).then(|| name.to_owned())
 }
 
 /// The Region in the name that eksctl gives a cluster: `NAME.REGION.eksctl.io`.

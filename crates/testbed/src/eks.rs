@@ -34,6 +34,8 @@ struct Cluster {
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub name: String,
+    /// The id of a local cluster on Outposts.
+    pub local_id: Option<String>,
     /// `1.<minor>`
     pub version: String,
     /// The API server's address, https.
@@ -46,6 +48,7 @@ impl Facts {
     fn of(server: &KubernetesServer) -> Self {
         Self {
             name: server.identity().name,
+            local_id: server.identity().local_id,
             version: server.version(),
             endpoint: server.endpoint(),
             certificate_authority: server.certificate_authority_pem(),
@@ -176,6 +179,14 @@ fn description(arn: &str, cluster: &Cluster) -> Value {
             "endpointPrivateAccess": true, "publicAccessCidrs": ["0.0.0.0/0"],
         },
     });
+    if let Some(id) = facts.local_id {
+        description["id"] = id.into();
+        description["accessConfig"]["authenticationMode"] = "CONFIG_MAP".into();
+        description["outpostConfig"] = json!({
+            "outpostArns": ["arn:aws:outposts:eu-central-1:111122223333:outpost/op-0123456789abcdef0"],
+            "controlPlaneInstanceType": "m5.large",
+        });
+    }
     if !matches!(cluster.status.as_str(), "CREATING" | "PENDING") {
         let authority = STANDARD.encode(facts.certificate_authority);
         description["endpoint"] = facts.endpoint.into();

@@ -19,7 +19,7 @@ use crate::clients::{self, Connection};
 use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::{self, ErrorClass, Kubernetes, access};
-use crate::model::{Guard, Selection, join};
+use crate::model::{EksCluster, Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Peak};
 use crate::reconcile::Invocation;
@@ -128,7 +128,7 @@ impl Invocation<'_> {
         let mut found = Vec::new();
         let rights = access::NEEDED.into_iter().chain([access::EVENTS]);
         let answered = check_rights(&connection.kubernetes, rights, RBAC, &mut found).await;
-        found.extend(answered.err().map(|error| classify_refusal(&error, &described.name)));
+        found.extend(answered.err().map(|error| classify_refusal(&error, described)));
         let passed = !found.iter().any(Check::has_failed);
         checks.extend(found);
         passed.then_some(connection)
@@ -205,10 +205,15 @@ async fn check_rights(
 }
 
 /// The failed check for a cluster that does not even return the function's rights.
-fn classify_refusal(error: &kubernetes::Error, cluster: &str) -> Check {
-    let access = format!(
-        "aws eks create-access-entry --cluster-name {cluster} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN"
-    );
+fn classify_refusal(error: &kubernetes::Error, cluster: &EksCluster) -> Check {
+    // A local cluster on Outposts cannot have access entries.
+    let access = match &cluster.local_id {
+        Some(_) => "map the function's role to the group cloud-map-sync in mapRoles of the ConfigMap aws-auth in kube-system".to_owned(),
+        None => format!(
+            "aws eks create-access-entry --cluster-name {} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN",
+            cluster.name
+        ),
+    };
     let (name, fix) = match error.class {
         ErrorClass::Unauthenticated => ("token", access.as_str()),
         ErrorClass::Forbidden => (

@@ -26,19 +26,32 @@ fn kubeconfig(cluster: &str, command: &str, arguments: &[&str]) -> Kubeconfig {
 #[test]
 fn a_contexts_cluster_is_in_its_name_or_its_sign_in_command() {
     let token = ["--region", "eu-central-1", "eks", "get-token", "--cluster-name", "blue"];
-    let rows: [(&str, &str, &[&str], Option<&str>); 7] = [
-        (ARN, "aws", &token, Some(ARN)),
-        ("blue.eu-central-1.eksctl.io", "aws", &token, Some("blue")),
-        ("work", "/usr/local/bin/aws", &["eks", "get-token", "--cluster-name=blue"], Some("blue")),
-        ("work", "aws-iam-authenticator", &["token", "-i", "blue"], Some("blue")),
-        ("work", "aws", &["eks", "get-token"], None),
-        ("work", "aws", &["eks", "get-token", "--cluster-name"], None),
-        ("kind-kind", "gke-gcloud-auth-plugin", &["--cluster-name", "blue"], None),
+    let named = |name: &str| ContextCluster::Named(name.to_owned());
+    let id = "7d0d4f1c-8f5c-4f5b-9d6a-0c6f2a1b3c4d";
+    let local = ["eks", "get-token", "--cluster-id", id];
+    let rows: [(&str, &str, &[&str], ContextCluster); 12] = [
+        (ARN, "aws", &token, named(ARN)),
+        ("blue.eu-central-1.eksctl.io", "aws", &token, named("blue")),
+        ("work", "/usr/local/bin/aws", &["eks", "get-token", "--cluster-name=blue"], named("blue")),
+        ("work", "aws-iam-authenticator", &["token", "-i", "blue"], named("blue")),
+        ("work", "aws", &["eks", "get-token"], ContextCluster::NotEks),
+        ("work", "aws", &["eks", "get-token", "--cluster-name"], ContextCluster::NotEks),
+        (
+            "kind-kind",
+            "gke-gcloud-auth-plugin",
+            &["--cluster-name", "blue"],
+            ContextCluster::NotEks,
+        ),
+        (ARN, "aws", &local, named(ARN)),
+        ("edge.us-east-1.eksctl.io", "aws", &local, named("edge")),
+        ("edge.eksctl.io", "aws", &local, ContextCluster::LocalById),
+        ("work", "aws", &local, ContextCluster::LocalById),
+        ("work", "aws-iam-authenticator", &["token", "-i", id], ContextCluster::LocalById),
     ];
     for (cluster, command, arguments, expected) in rows {
         let context =
             find_context(&kubeconfig(cluster, command, arguments), None).expect("current");
-        assert_eq!(context.cluster.as_deref(), expected, "{cluster} {command} {arguments:?}");
+        assert_eq!(context.cluster, expected, "{cluster} {command} {arguments:?}");
     }
 }
 
@@ -81,7 +94,7 @@ fn context_named_by_arn_is_that_cluster_unless_its_command_names_another() {
         let mut kubeconfig = kubeconfig("work", "aws", &["get-token", "--cluster-name", named]);
         kubeconfig.contexts[0].name = ARN.to_owned();
         let context = find_context(&kubeconfig, Some(ARN)).expect("a context");
-        assert_eq!(context.cluster.as_deref(), Some(expected));
+        assert_eq!(context.cluster, ContextCluster::Named(expected.to_owned()));
     }
 }
 

@@ -72,8 +72,13 @@ impl Access {
         if bearer == self.admin_token {
             return Ok(User::in_group("kubernetes-admin", "system:masters"));
         }
-        let principal =
-            token::verify(bearer, &cluster.name, &cluster.region, &self.identities, now)?;
+        let principal = token::verify(
+            bearer,
+            cluster.token_audience(),
+            &cluster.region,
+            &self.identities,
+            now,
+        )?;
         let groups = self.entries.get(&principal.role_arn);
         let groups = groups.ok_or_else(|| format!("no access entry for {}", principal.role_arn))?;
         Ok(User {

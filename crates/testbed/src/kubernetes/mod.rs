@@ -45,8 +45,10 @@ pub use service::Headless;
 /// Which cluster a server stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterIdentity {
-    /// The cluster's name, which its tokens are bound to.
+    /// The cluster's name.
     pub name: String,
+    /// The id of a local cluster on Outposts, which its tokens are bound to in place of the name.
+    pub local_id: Option<String>,
     /// The cluster's Region, whose STS host its tokens are signed for.
     pub region: String,
     /// The account that DescribeCluster finds it in.
@@ -57,7 +59,17 @@ impl ClusterIdentity {
     /// A cluster in the function's account and Region.
     pub fn own(name: &str) -> Self {
         let [name, region, account] = [name, REGION, ACCOUNT].map(str::to_owned);
-        Self { name, region, account }
+        Self { name, local_id: None, region, account }
+    }
+
+    /// A local cluster on Outposts in the function's account and Region.
+    pub fn on_outposts(name: &str, id: &str) -> Self {
+        Self { local_id: Some(id.to_owned()), ..Self::own(name) }
+    }
+
+    /// What the tokens of the cluster are bound to.
+    pub fn token_audience(&self) -> &str {
+        self.local_id.as_deref().unwrap_or(&self.name)
     }
 
     /// The cluster's ARN.

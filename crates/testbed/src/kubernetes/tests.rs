@@ -28,7 +28,7 @@ impl Cluster {
     /// Serves everything, with the namespace `shop`.
     fn new() -> Self {
         let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
-        let identity = ClusterIdentity { name, region, account };
+        let identity = ClusterIdentity { name, local_id: None, region, account };
         let mut world = World::new(identity, Access::default());
         world.multi_cluster.properties = true;
         world.multi_cluster.versions = SERVICE_IMPORTS.versions.to_vec();

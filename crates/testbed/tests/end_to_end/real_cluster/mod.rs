@@ -64,6 +64,7 @@ impl RealCluster {
         let version = self.control_plane.admin().apiserver_version().await.expect("a version");
         Facts {
             name,
+            local_id: None,
             version: format!("{}.{}", version.major, version.minor),
             endpoint: self.control_plane.endpoint(),
             certificate_authority: self.control_plane.certificate_authority(),
