@@ -12,23 +12,29 @@ use crate::TEMPLATE;
 use crate::pages::{all_pages, pages, quoted};
 
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 20] = [
+const NO_SETTINGS: [&str; 26] = [
     "ACCESS_DENIED",
     "API_AND_CONFIG_MAP",
     "AWS_INSTANCE_IPV4",
     "AWS_INSTANCE_PORT",
+    "CAPABILITY_NAMED_IAM",
     "CLOUD_MAP_SYNC_FUNCTION",
     "CONFIG_MAP",
     "DAPR_PORT",
     "DNS_PRIVATE",
     "DNS_PUBLIC",
-    "CAPABILITY_NAMED_IAM",
+    "ECS_CLUSTER_NAME",
+    "ECS_SERVICE_NAME",
+    "ECS_TASK_DEFINITION_FAMILY",
     "ERROR_MESSAGE",
     "FUNCTION_ARN",
-    "NAMESPACE_INSTANCE_LIMIT",
-    "NO_COLOR",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
     "INVALID_CHANGE_BATCH",
     "IP_COOLDOWN_PERIOD",
+    "NAMESPACE_INSTANCE_LIMIT",
+    "NO_COLOR",
+    "NO_PROXY",
     "OLD_ROLE_ARN",
     "QUEUE_ARN",
     "ROLE_ARN",
