@@ -56,7 +56,9 @@ fn assert_claims(claims: &Claims) {
     for (key, value) in &claims.attributes {
         limits::assert_accepted(&Attributes::from([(key, value)]));
         let aws = key.to_ascii_uppercase().starts_with("AWS_");
-        let reserved = aws || ["ECS_", "cloud-map-sync/"].iter().any(|it| key.starts_with(it));
+        let of_task = ["ECS_CLUSTER_NAME", "ECS_SERVICE_NAME", "ECS_TASK_DEFINITION_FAMILY"];
+        let of_ecs = key.starts_with("ECS_") && !of_task.contains(&key);
+        let reserved = aws || of_ecs || key.starts_with("cloud-map-sync/");
         assert!(!reserved && !["AVAILABILITY_ZONE", "REGION"].contains(&key), "{key}");
     }
 }

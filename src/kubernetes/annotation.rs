@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::shorten;
-use crate::model::attributes::{self, AVAILABILITY_ZONE, MARK_PREFIX, REGION};
+use crate::model::attributes;
 use crate::model::{
     Attributes, BadAnnotation, Claim, Claims, Documented, HealthSource, NamespaceReference,
     PortReference, RoutingPolicy, ServiceName, join,
@@ -79,8 +79,9 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
     Documented {
         name: ATTRIBUTES,
-        meaning: "attributes for every instance, `key=value` separated by commas; keys that begin with `aws_`, in \
-                  any letter case, are Cloud Map's",
+        meaning: "attributes for every instance, `key=value` separated by commas; not `aws_…`, in any letter \
+                  case, and of `ECS_…` only `ECS_SERVICE_NAME`, `ECS_CLUSTER_NAME` and \
+                  `ECS_TASK_DEFINITION_FAMILY`",
         default: "none",
         example: "team=shop,tier=front",
     },
@@ -297,8 +298,7 @@ fn check_key(key: &str) -> Result<(), String> {
         let key = shorten(key);
         return Err(format!("the key {key:?} must be 1 to 255 printable ASCII characters"));
     }
-    let reserved = ["ECS_", MARK_PREFIX].iter().any(|prefix| key.starts_with(prefix));
-    if reserved || attributes::is_of_aws(key) || [AVAILABILITY_ZONE, REGION].contains(&key) {
+    if attributes::is_reserved(key) {
         return Err(format!("the key {key:?} is reserved"));
     }
     Ok(())
@@ -409,7 +409,8 @@ mod tests {
             ("aws_instance_ipv4=1", Err("the key \"aws_instance_ipv4\" is reserved")),
             ("Aws_team=1", Err("the key \"Aws_team\" is reserved")),
             ("aws-team=1,my_aws_team=1", Ok(2)),
-            ("ECS_SERVICE_NAME=1", Err("the key \"ECS_SERVICE_NAME\" is reserved")),
+            ("ECS_SERVICE_NAME=web,ECS_CLUSTER_NAME=shop,ECS_TASK_DEFINITION_FAMILY=web", Ok(3)),
+            ("ECS_CLUSTER_ARN=1", Err("the key \"ECS_CLUSTER_ARN\" is reserved")),
             (
                 &many,
                 Err(

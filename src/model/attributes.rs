@@ -23,6 +23,11 @@ pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
 /// The Region, under the name that ECS uses.
 pub const REGION: &str = "REGION";
 
+/// The keys that ECS writes on a task beside its addresses and its place, and by which callers select instances. An
+/// annotation may set them. The marks decide first whose an instance is, so a pod with these keys is never taken for a task.
+pub const OF_TASK: [&str; 3] =
+    ["ECS_CLUSTER_NAME", "ECS_SERVICE_NAME", "ECS_TASK_DEFINITION_FAMILY"];
+
 /// The keys that annotations set, separated by commas. Only these attributes may be repaired or removed.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
@@ -92,6 +97,15 @@ pub(super) const WRITTEN: &[&str] = &[
 /// ones in any: `aws_instance_ipv4` could register an address of which `AWS_INSTANCE_IPV4` says nothing.
 pub fn is_of_aws(key: &str) -> bool {
     key.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("aws_"))
+}
+
+/// Whether an annotation may not set the key: Cloud Map, ECS or this function writes it.
+pub fn is_reserved(key: &str) -> bool {
+    let is_of_ecs = key.starts_with("ECS_") && !OF_TASK.contains(&key);
+    is_of_ecs
+        || is_of_aws(key)
+        || key.starts_with(MARK_PREFIX)
+        || [AVAILABILITY_ZONE, REGION].contains(&key)
 }
 
 /// The attributes of an instance, from Cloud Map's answer. A known key of AWS counts in any letter case, and in the one

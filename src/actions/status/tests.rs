@@ -26,8 +26,10 @@ fn registry() -> Registry {
     let namespace = Namespace { kind: NamespaceKind::Http, ..Namespace::missing("prod") };
     let mut web = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
     let task = attributes(&[("ECS_CLUSTER_NAME", "legacy"), ("ECS_SERVICE_NAME", "web")]);
+    let mut like_a_task = of_cluster("team-a", BLUE);
+    like_a_task.extend(&task);
     let instances = [
-        ("a", of_cluster("team-a", BLUE)),
+        ("a", like_a_task),
         ("b", of_cluster("team-a", BLUE)),
         ("c", of_cluster("team-a", GREEN)),
         ("d", of_cluster("team-b", BLUE)),

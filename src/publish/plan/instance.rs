@@ -85,7 +85,7 @@ pub fn hash_of(id: &str) -> &str {
 
 /// Whether we set and repair an attribute of an instance of ours. A mark lists the attributes from annotations. All other
 /// attributes were added by hand.
-fn is_managed(key: &str, present: &Attributes) -> bool {
+pub(super) fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
     let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
     let exported = Flow::Exports.is_of(present) && is_written(key);
@@ -140,8 +140,12 @@ impl Attributes {
     }
 
     /// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the keys of their service.
-    /// A UUID is certain only with the place that ECS writes for each task, which instances of ours have, too.
+    /// A UUID is certain only with the place that ECS writes for each task, which instances of ours have, too. An instance
+    /// with marks is never of ECS: an annotation may give a pod the keys of a task.
     pub fn is_of_ecs(&self, id: &str) -> bool {
+        if self.has_marks() {
+            return false;
+        }
         let has = |key: &str| self.contains_key(key);
         self.keys().any(|key| key.starts_with("ECS_"))
             // ECS registers a task under its id: 32 lower-case hexadecimal digits.
@@ -261,6 +265,7 @@ pub fn present_health(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::attributes::OF_TASK;
     use crate::model::{ClusterArn, Flow, Marks, ServiceRef};
 
     fn owner(id: &str) -> Owner {
@@ -364,10 +369,18 @@ mod tests {
         let place = Attributes::from([("AVAILABILITY_ZONE", "x"), ("REGION", "x")]);
         let mut adopted = marks.write(&owner_of("green"));
         adopted.extend(&place);
+        let like_a_task = |owner: &Owner| {
+            let mut attributes = marks.write(owner);
+            attributes.extend(OF_TASK.map(|key| (key, "web")));
+            attributes
+        };
         let mcs = |it: &str| Attributes::from([("K8S_CONTROLLER".to_owned(), it.to_owned())]);
         let cases = [
             ("a", marks.write(&owner_of("blue")), None),
             ("a", marks.write(&owner_of("green")), Some(Foreign::OtherCluster)),
+            ("a", like_a_task(&owner_of("blue")), None),
+            ("a", like_a_task(&owner_of("green")), Some(Foreign::OtherCluster)),
+            (task, like_a_task(&exporter), Some(Foreign::Export)),
             ("a", marks.write(&exporter), Some(Foreign::Export)),
             ("a", attributes("cloud-map-sync/schema"), Some(Foreign::OtherCluster)),
             ("a", attributes("ECS_SERVICE_NAME"), Some(Foreign::Ecs)),
@@ -385,6 +398,8 @@ mod tests {
             ("a", attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Unknown)),
         ];
         for (id, attributes, expected) in cases {
+            let is_of_ecs = expected == Some(Foreign::Ecs);
+            assert_eq!(attributes.is_of_ecs(id), is_of_ecs, "{id} {attributes:?}");
             let is_ours = owner_of("blue").owns(&attributes);
             let found = (!is_ours).then(|| attributes.likely_owner(id));
             assert_eq!(found, expected, "{id} {attributes:?}");

@@ -63,7 +63,8 @@ fn attributes() -> Vec<String> {
     let mut attributes = texts(
         "team=shop;team=a,tier=;url=http://a=b; a=1 , b=2 ;team;;=a;te am=a;a=1,a=2;\
          AWS_A=1,team,b=2,REGION=x;AWS_INSTANCE_IPV4=1;aws_instance_ipv4=1;Aws_team=1,aws-team=1;\
-         ECS_SERVICE_NAME=1;REGION=1;REGION2=1;AVAILABILITY_ZONE=a;cloud-map-sync/owner=1;k= x;k=é;\
+         ECS_SERVICE_NAME=1;ECS_CLUSTER_NAME=a,ECS_TASK_DEFINITION_FAMILY=b;\
+         ECS_SERVICE_NAMES=1;ECS_CLUSTER_ARN=1;REGION=1;REGION2=1;AVAILABILITY_ZONE=a;cloud-map-sync/owner=1;k= x;k=é;\
          k=a\tb;a=1,;kéy=a",
     );
     attributes.extend([long("k", 255) + "=x", long("k", 256) + "=x"]);

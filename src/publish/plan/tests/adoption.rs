@@ -101,6 +101,13 @@ fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others
     ");
 }
 
+/// The marks decide whose it is.
+#[test]
+fn instance_with_marks_and_the_attributes_of_a_task_is_adopted_from_its_owner() {
+    let marked = with(of_owner("team-a", "blue", "10.0.0.1"), "ECS_SERVICE_NAME", "web");
+    assert_snapshot!(lines_of(&one(marked).adoption_from(Some("team-a"))), @"shop/web: adopt dns/web theirs: 10.0.0.1: of the owner team-a; REGION nothing -> eu-central-1");
+}
+
 /// `shop/web` with one ready pod, in a service with one instance of another party.
 fn one(attributes: Attributes) -> World {
     World::of(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
