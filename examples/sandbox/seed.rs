@@ -72,9 +72,14 @@ fn green(cluster: &KubernetesServer) {
     cluster.pods("shop", "checkout", &[pod("checkout-849f6d7c5-uvwxy", 61)]);
 }
 
-/// A headless Service of port `http` that claims `hostname` in `shop.local`.
+/// A headless Service of port `http` that claims `hostname` in `shop.local`. Its pods have the attributes of the tasks of
+/// that name, by which callers may filter.
 pub fn claim(service: &str, hostname: &str) -> Headless {
-    Headless::new("shop", service).port("http", 8080).claim(hostname, "shop.local")
+    let of_tasks = format!(
+        "ECS_CLUSTER_NAME=shop,ECS_SERVICE_NAME={hostname},ECS_TASK_DEFINITION_FAMILY={hostname}"
+    );
+    let service = Headless::new("shop", service).port("http", 8080).claim(hostname, "shop.local");
+    service.annotate("cloudmap.controller/attributes", &of_tasks)
 }
 
 /// A ready pod at 10.0.1.x.

@@ -216,10 +216,11 @@ fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode, log: Log<'_
 
 /// Something that is held back; `place` is empty if it belongs to no Cloud Map service.
 fn held_back(cluster: &str, place: &str, line: &HeldBackLine, log: Log<'_>) {
-    let HeldBackLine { service, reason, detail, .. } = line;
-    log(Some(Line::new(place, "held back", (&service.to_string(), reason), detail)), &|| {
+    let HeldBackLine { service, reason, detail, remark, .. } = line;
+    let word = if *remark { "remark" } else { "held back" };
+    log(Some(Line::new(place, word, (&service.to_string(), reason), detail)), &|| {
         info!(cluster, kubernetes_service = %service, cloud_map_service = place,
-            reason = &**reason, "held back: {detail}");
+            reason = &**reason, "{word}: {detail}");
     });
 }
 

@@ -130,6 +130,29 @@ impl NamespaceReference {
     }
 }
 
+/// A hostname that ends in its namespace's name, as other tools want it: Cloud Map appends the namespace once more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error(
+    "the hostname ends in the namespace's name, so DNS has it as {hostname}.{namespace}: hostname: {right} makes it {right}.{namespace}"
+)]
+pub struct RepeatedNamespace {
+    hostname: String,
+    namespace: String,
+    /// The hostname without the namespace.
+    right: String,
+}
+
+impl RepeatedNamespace {
+    /// `None` if the hostname does not end in the name of the DNS namespace.
+    pub fn of(hostname: &str, namespace: &str) -> Option<Self> {
+        let ending = format!(".{namespace}").to_ascii_lowercase();
+        let lower_case = hostname.to_ascii_lowercase();
+        let length = lower_case.trim_end_matches(&*ending).len();
+        let right = hostname.get(..length).filter(|right| *right != hostname)?.to_owned();
+        Some(Self { hostname: hostname.to_owned(), namespace: namespace.to_owned(), right })
+    }
+}
+
 /// A Cloud Map namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
@@ -299,6 +322,24 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hostname_that_ends_in_its_namespace_has_a_right_form() {
+        let cases = [
+            ("web.shop.local", Some("web")),
+            ("WEB.Shop.Local", Some("WEB")),
+            ("a.web.shop.local", Some("a.web")),
+            ("web.shop.local.shop.local", Some("web")),
+            ("web", None),
+            ("shop.local", None),
+            ("webshop.local", None),
+            ("web.shop.local.a", None),
+        ];
+        for (hostname, expected) in cases {
+            let found = RepeatedNamespace::of(hostname, "shop.local").map(|found| found.right);
+            assert_eq!(found.as_deref(), expected, "{hostname}");
+        }
+    }
 
     #[test]
     fn service_names_follow_cloud_maps_pattern() {

@@ -114,8 +114,10 @@ impl From<HeldBack> for HeldBackLine {
     fn from(held_back: HeldBack) -> Self {
         let HeldBack { service, reason, .. } = held_back;
         let keeps_out = reason.keeps_out() && reason.mended_by() == MendedBy::Owner;
-        let (code, failed) = (reason.code(), reason.mended_by() == MendedBy::Retry);
-        Self { service, reason: code.into(), detail: reason.to_string(), failed, keeps_out }
+        let failed = reason.mended_by() == MendedBy::Retry;
+        let remark = reason.is_remark();
+        let detail = reason.to_string();
+        Self { service, reason: reason.code().into(), detail, failed, remark, keeps_out }
     }
 }
 

@@ -245,6 +245,9 @@ pub struct HeldBackLine {
     pub detail: String,
     /// Whether a retry may help; the run is incomplete then.
     pub failed: bool,
+    /// Whether it only informs and holds nothing back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remark: bool,
     /// Whether a request stays out of Cloud Map until the Service's owner acts, for the metrics.
     #[serde(skip)]
     pub keeps_out: bool,
@@ -453,15 +456,19 @@ counts! {
 impl Counts {
     /// The counts of the lines of one cluster.
     pub fn of(report: &ClusterReport) -> Self {
-        let (held_back, unreadable) = (report.held_back.len(), usize::from(report.error.is_some()));
-        let mut counts = Self { held_back, unreadable, ..Self::default() };
+        let mut counts = Self {
+            held_back: report.held_back.len(),
+            unreadable: usize::from(report.error.is_some()),
+            ..Self::default()
+        };
         for service in &report.services {
             counts.unchanged += service.unchanged;
             counts.emptied += usize::from(service.emptied);
             counts.foreign += service.foreign.values().sum::<usize>();
             let failed = service.held_back.iter().filter(|line| line.failed).count();
+            let remarks = service.held_back.iter().filter(|line| line.remark).count();
             counts.failed += failed + usize::from(service.unreadable.is_some());
-            counts.held_back += service.held_back.len() - failed;
+            counts.held_back += service.held_back.len() - failed - remarks;
             for line in &service.changes {
                 *counts.counter_for(line.change, &line.result) += 1;
             }

@@ -150,7 +150,13 @@ display!(NoteLine { note, detail } => "~ {note:<10} {detail}");
 
 display!(GuardReport { state, detail, .. } => "! guard      {state}: {detail}");
 
-display!(HeldBackLine { service, reason, detail, .. } => "! held back  {service} ({reason}): {detail}");
+impl Display for HeldBackLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { service, reason, detail, remark, .. } = self;
+        let word = if *remark { "~ remark   " } else { "! held back" };
+        write!(f, "{word}  {service} ({reason}): {detail}")
+    }
+}
 
 impl Display for MultiClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

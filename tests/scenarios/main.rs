@@ -30,6 +30,7 @@ mod long_runs;
 mod metrics;
 mod multi_cluster;
 mod namespaces;
+mod neighbours;
 mod new_namespaces;
 mod order;
 mod purge;

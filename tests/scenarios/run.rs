@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::{Report, metrics};
+use cloud_map_sync::report::{HeldBackLine, Report, metrics};
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
@@ -88,21 +88,31 @@ pub fn metric(report: &Report, name: &str) -> Option<u64> {
 
 /// The stable names of all that is held back, sorted.
 pub fn held_back(report: &Report) -> Vec<&str> {
-    let mut reasons: Vec<&str> = held(report).map(|(reason, _)| reason).collect();
+    reasons(report, false)
+}
+
+/// The reasons of the remarks, which hold nothing back.
+pub fn remarks(report: &Report) -> Vec<&str> {
+    reasons(report, true)
+}
+
+fn reasons(report: &Report, remark: bool) -> Vec<&str> {
+    let of_kind = held(report).filter(|line| line.remark == remark);
+    let mut reasons: Vec<&str> = of_kind.map(|line| &*line.reason).collect();
     reasons.sort_unstable();
     reasons
 }
 
-/// What is said of the first that is held back for a reason.
+/// What is said of the first that is held back or remarked for a reason.
 pub fn said_of(report: &Report, reason: &str) -> String {
-    let found = held(report).find(|(held, _)| *held == reason);
-    found.unwrap_or_else(|| panic!("nothing is held back as {reason}: {report}")).1
+    let found = held(report).find(|line| line.reason == reason);
+    found.unwrap_or_else(|| panic!("nothing is held back as {reason}: {report}")).detail.clone()
 }
 
-fn held(report: &Report) -> impl Iterator<Item = (&str, String)> {
+fn held(report: &Report) -> impl Iterator<Item = &HeldBackLine> {
     report.clusters.iter().flat_map(|cluster| {
         let placed = cluster.services.iter().flat_map(|service| &service.held_back);
-        placed.chain(&cluster.held_back).map(|line| (&*line.reason, line.detail.clone()))
+        placed.chain(&cluster.held_back)
     })
 }
 

@@ -171,13 +171,14 @@ impl HtmlPage<'_> {
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
         let of_clustersets: usize = members.map(|member| member.held_back.len()).sum();
+        let held_back = self.held_back().filter(|(_, line)| !line.remark).count();
         writeln!(f, "<p class=\"about\">{}</p>\n<section class=\"tiles\">", self.now)?;
         for (number, label) in [
             (moved, "of the EKS and ECS instances run on EKS"),
             (self.services().count().to_string(), "Cloud Map services"),
             (kubernetes.to_string(), "instances of EKS"),
             (ecs.to_string(), "instances of ECS"),
-            ((self.held_back().count() + of_clustersets).to_string(), "held back"),
+            ((held_back + of_clustersets).to_string(), "held back"),
         ] {
             writeln!(f, "<div class=\"tile\"><b>{number}</b><span>{label}</span></div>")?;
         }

@@ -6,7 +6,9 @@ use crate::answer::read_text;
 use crate::arguments::{AdmissionArguments, Validate};
 use crate::outside::{Output, escape};
 use cloud_map_sync::kubernetes::{AnnotationSettings, Service, annotation, is_headless, services};
-use cloud_map_sync::model::{PortReference, PublishedService, join};
+use cloud_map_sync::model::{
+    Claims, NamespaceReference, PortReference, PublishedService, RepeatedNamespace, join,
+};
 use cloud_map_sync::settings::ANNOTATION_PREFIX;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -188,12 +190,33 @@ fn judge_service(
     let escaped = |lines: Vec<String>| -> Vec<String> {
         lines.iter().map(|line| escape(line, Output::Terminal)).collect()
     };
-    let (problems, notes) = (escaped(problems), escaped(unknown_keys(service, &reading.prefix)));
-    Some(JudgedService { name, problems, notes })
+    let mut notes = unknown_keys(service, &reading.prefix);
+    notes.extend(repeated_namespaces(service, &published, &reading.prefix));
+    Some(JudgedService { name, problems: escaped(problems), notes: escaped(notes) })
 }
 
 fn missing_port(published: &PublishedService, port: &PortReference) -> Option<String> {
     published.port(port).is_none().then(|| format!("port {port} is not a port of the Service"))
+}
+
+/// A remark on each hostname that repeats the annotated namespace. An id, an ARN and the cluster's default name no namespace
+/// here, and the kind of the namespace is not known either.
+fn repeated_namespaces(
+    service: &Service,
+    published: &PublishedService,
+    prefix: &str,
+) -> Vec<String> {
+    let is_annotated = service.metadata.annotations.contains_key(&format!("{prefix}namespace"));
+    let Ok(Claims { namespace: NamespaceReference::NameOrId(namespace), names, .. }) =
+        &published.claims
+    else {
+        return Vec::new();
+    };
+    let repeated = names
+        .iter()
+        .filter(|_| is_annotated)
+        .filter_map(|name| RepeatedNamespace::of(name.as_str(), namespace));
+    repeated.map(|repeated| format!("if {namespace} is a DNS namespace, {repeated}")).collect()
 }
 
 /// A key with our prefix that is none of ours: misspelt, or of another controller with the same prefix.
@@ -273,6 +296,31 @@ items:
         ~ not judged: 1 apps/v1 Deployment
         3 annotated, 2 with mistakes
         "#);
+    }
+
+    #[test]
+    fn hostname_that_ends_in_the_annotated_namespace_is_a_remark() {
+        let notes = |hostname: &str, namespace: &str| {
+            let annotations = format!(
+                "{{cloudmap.controller/hostname: {hostname}, cloudmap.controller/namespace: {namespace}}}"
+            );
+            let judged = judged(&format!(
+                "{{apiVersion: v1, kind: Service, metadata: {{name: web, annotations: {annotations}}}, spec: {{clusterIP: None}}}}"
+            ));
+            assert!(judged.is_valid(), "{judged}");
+            join(&judged.services[0].notes, "; ")
+        };
+        insta::assert_snapshot!(notes("web.shop.local", "shop.local"), @"if shop.local is a DNS namespace, the hostname ends in the namespace's name, so DNS has it as web.shop.local.shop.local: hostname: web makes it web.shop.local");
+        for (hostname, namespace) in
+            [("web", "shop.local"), ("web.shop.local", "ns-abcdefghijklmnop")]
+        {
+            assert_eq!(notes(hostname, namespace), "", "{hostname} {namespace}");
+        }
+        assert!(
+            judged(&WEB.replace("hostname: web", "hostname: web.default")).services[0]
+                .notes
+                .is_empty()
+        );
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl Row {
 
     fn held_back(name: &str, line: &HeldBackLine) -> Self {
         let detail = format!("{}: {}", line.reason, line.detail);
-        Self { service: line.service.to_string(), ..Self::about("held back", name, &detail) }
+        let verb = if line.remark { "remark" } else { "held back" };
+        Self { service: line.service.to_string(), ..Self::about(verb, name, &detail) }
     }
 
     fn change(name: &str, line: &ChangeLine) -> Self {

@@ -128,7 +128,8 @@ impl PlannedService {
                 let ServiceReport { unchanged, changes, held_back, unreadable, .. } = service;
                 seen.open += changes.len();
                 seen.obstacles.extend(unreadable.clone());
-                seen.obstacles.extend(held_back.iter().map(ToString::to_string));
+                let obstacles = held_back.iter().filter(|line| !line.remark);
+                seen.obstacles.extend(obstacles.map(ToString::to_string));
                 if *unchanged > 0 {
                     seen.registered.push((service.place(), *unchanged));
                 }
@@ -239,9 +240,12 @@ mod tests {
         let held = json!([{
             "service": {"namespace": "shop", "name": "web"}, "reason": "ServiceFull", "detail": "no room", "failed": false,
         }]);
+        let mut remark = held.clone();
+        remark[0]["remark"] = true.into();
         let none = json!([]);
         for (services, error, registered, empty, line) in [
             (service(2, &none, &none), None, true, false, "2 registered under prod/web"),
+            (service(2, &none, &remark), None, true, false, "2 registered under prod/web"),
             (
                 service(2, &change, &none),
                 None,

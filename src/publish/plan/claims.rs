@@ -143,7 +143,8 @@ impl Holders {
         self.services.get(service).is_some_and(|claims| claims.is_unclear)
     }
 
-    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds.
+    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds. And a remark on
+    /// each name that repeats its namespace.
     pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
         // The first plan has the line about a name that is held elsewhere.
         let elsewhere = &observation.desired.held_elsewhere;
@@ -157,7 +158,11 @@ impl Holders {
                 let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
                 Some((Some(key.clone()), Reason::DomainConflict { holder, alone }))
             });
-            let all = claims.excluded.iter().cloned().chain(conflicts);
+            let repeated = claims
+                .keys
+                .iter()
+                .filter_map(|key| Some((Some(key.clone()), observation.repeated_namespace(key)?)));
+            let all = claims.excluded.iter().cloned().chain(conflicts).chain(repeated);
             lines.extend(all.map(|(key, reason)| {
                 let place = key.map(|key| Place::of(&key, &observation.registry));
                 HeldBack { service: service.clone(), place, reason }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
 use super::instance::Identity;
+use super::neighbours::ServiceInstances;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::removals::DeregisterReason;
@@ -19,6 +20,7 @@ pub fn compare(
 ) -> ByHolder {
     let present = Present::of(observation, key, &all);
     assign_shared(&mut all, &present);
+    compare_with_neighbours(observation, key, &mut all, &present);
     let place = &Place::of(key, &observation.registry);
     let comparing = Comparing { kept: present.kept_for(&all), present: &present, all: &all, place };
     let mut compared: Vec<Comparison> = all.iter().map(|it| comparing.of_holder(it)).collect();
@@ -27,6 +29,30 @@ pub fn compare(
         (wanted.holder.clone(), Box::new(comparison.finish(wanted, &present)))
     });
     finished.collect()
+}
+
+/// Adds a remark to each holder whose instances lack what those of other owners have in common. If all of these have a port
+/// as well, the one of the holder is there for callers that read attributes, and that DNS has none is no remark.
+fn compare_with_neighbours(
+    observation: &Observation,
+    key: &ServiceKey,
+    all: &mut [WantedInstances],
+    present: &Present,
+) {
+    let Some(neighbours) = observation.neighbours(key) else { return };
+    for wanted in all {
+        let of_holder = ServiceInstances {
+            published: wanted.template.published,
+            claims: wanted.template.claims,
+            wanted: wanted.instances.values().map(|(_, attributes)| attributes).collect(),
+            added_by_hand: present.added_by_hand(&wanted.holder),
+        };
+        let difference = neighbours.difference_to(&of_holder).map(Box::new);
+        wanted.held_back.extend(difference.map(Reason::NeighboursDiffer));
+        if neighbours.have_ports() && wanted.template.claims.ports.len() == 1 {
+            wanted.held_back.retain(|reason| !matches!(reason, Reason::PortNotServed { .. }));
+        }
+    }
 }
 
 struct Comparing<'a> {

@@ -7,8 +7,8 @@ use super::observation::{Observation, Plan};
 use crate::error::{printable, shorten};
 use crate::model::attributes::PORT;
 use crate::model::{
-    Attributes, Endpoint, EndpointLine, Fate, Namespace, NamespaceKind, Place, PublishedService,
-    Records, ServiceKind, ServiceRef,
+    Attributes, Endpoint, EndpointLine, Fate, Place, PublishedService, Records, ServiceKind,
+    ServiceRef,
 };
 
 /// One Service under one name.
@@ -36,7 +36,7 @@ impl Observation {
             Found {
                 held: self.holders.holds(key, service),
                 endpoints: endpoints.map(|it| line(self, plan, &place, it)).collect(),
-                remarks: remarks(self, &place, kind, annotated),
+                remarks: remarks(kind, annotated),
                 place,
                 kind,
             }
@@ -106,37 +106,19 @@ fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
     port && addresses.any(|it| endpoint.addresses().any(|own| own == it))
 }
 
-/// A hostname that ends with the name of the namespace, and pods that listen at another port than the Service, of which
-/// the records have none.
-fn remarks(
-    observation: &Observation,
-    place: &Place,
-    kind: Option<ServiceKind>,
-    annotated: &PublishedService,
-) -> Vec<String> {
-    let namespace = observation.registry.namespaces.get(&place.key.namespace);
-    let dns = namespace.filter(|namespace| namespace.kind == NamespaceKind::Dns);
-    let repeats = dns.and_then(|Namespace { name, .. }| {
-        let ending = format!(".{}", name.to_ascii_lowercase());
-        let repeats = place.name.to_ascii_lowercase().ends_with(&ending);
-        repeats.then(|| {
-            format!(
-                "the hostname repeats the namespace, so that DNS has it as {}.{name}: write the hostname without the namespace",
-                place.name
-            )
-        })
-    });
-    let kind = kind.filter(|kind| matches!(kind, ServiceKind::Dns(Records { srv: false, .. })));
+/// Pods that listen at another port than the Service, of which the records have none.
+fn remarks(kind: Option<ServiceKind>, annotated: &PublishedService) -> Vec<String> {
+    let Some(kind @ ServiceKind::Dns(Records { srv: false, .. })) = kind else {
+        return Vec::new();
+    };
     let endpoints = annotated.endpoints.as_deref().unwrap_or_default();
-    let target = kind.and_then(|kind| {
-        annotated.ports.iter().find_map(|port| {
-            let mut targets = endpoints.iter().filter_map(|it| it.ports.get(&port.name));
-            let target = targets.find(|target| **target != port.number)?;
-            Some(format!(
-                "{kind} records carry no port: clients connect to the pods themselves, which listen at {target}, and not to the Service's port {}",
-                port.number
-            ))
-        })
+    let remark = annotated.ports.iter().find_map(|port| {
+        let mut targets = endpoints.iter().filter_map(|endpoint| endpoint.ports.get(&port.name));
+        let target = targets.find(|target| **target != port.number)?;
+        Some(format!(
+            "{kind} records carry no port: clients connect to the pods themselves, which listen at {target}, and not to the Service's port {}",
+            port.number
+        ))
     });
-    repeats.into_iter().chain(target).collect()
+    remark.into_iter().collect()
 }

@@ -14,6 +14,7 @@
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, with ours that are there, each `instance`
 //!   has an identity and a health; `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them.
+//! - Instances of other owners: `neighbours` compares what they have with what ours have.
 //! - `part` has the Services that are carried out together, and plans for some of them; `refusals` are changes that are
 //!   not tried again yet.
 //! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
@@ -32,6 +33,7 @@ mod guard;
 mod instance;
 mod mark;
 mod names;
+mod neighbours;
 mod observation;
 mod orphans;
 mod part;

@@ -8,6 +8,8 @@
 //! `NAME_POLICY` has the names that each Service may claim, with which addresses and how many instances. Its rules only
 //! allow. The first rule for a cluster and Kubernetes namespace decides alone, and a Service without a rule may claim
 //! nothing. A claim that is not allowed holds no name, causes no conflict, and counts as ended.
+//!
+//! A name that repeats its namespace is claimed as it is, with a remark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,10 +17,12 @@ use std::net::IpAddr;
 use super::claims::MAXIMUM;
 use super::instance::Identity;
 use super::observation::Observation;
+use super::reason::Reason;
 use crate::guard::Extent;
 use crate::model::{
-    Claims, CloudMapService, FirstNames, Namespace, NamespaceReference, Rule, Rules, ServiceKey,
-    ServiceName, ServiceRef, UnresolvedNamespace, words,
+    Claims, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference, Place,
+    RepeatedNamespace, Rule, Rules, ServiceKey, ServiceName, ServiceRef, UnresolvedNamespace,
+    words,
 };
 
 /// The Services with instances in each namespace, by its id.
@@ -152,6 +156,15 @@ impl Observation {
                 self.registry.namespaces.insert(namespace.id.clone(), namespace);
             }
         }
+    }
+
+    /// The remark on a name that ends in the name of its DNS namespace. In an HTTP namespace a name may be any.
+    pub(super) fn repeated_namespace(&self, key: &ServiceKey) -> Option<Reason> {
+        let namespace = self.registry.namespaces.get(&key.namespace)?;
+        let is_dns = namespace.kind == NamespaceKind::Dns;
+        let place = Place::of(key, &self.registry);
+        let repeated = RepeatedNamespace::of(&place.name, &namespace.name).filter(|_| is_dns);
+        repeated.map(Reason::RepeatedNamespace)
     }
 
     /// A problem with a namespace, with the reason why a missing one is not created, or if the choice is left to a full sync.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use super::adopt::NotAdopted;
 use super::names::{Denial, SetBy};
+use super::neighbours::NeighbourDifference;
 use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     Attributes, BadAnnotation, ClusterArn, FirstNames, Place, Policy, PortReference, Records,
-    RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace, without_leading_zeros,
+    RepeatedNamespace, RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace,
+    without_leading_zeros,
 };
 
 /// A request of a Kubernetes Service that this run does not carry out.
@@ -118,13 +120,19 @@ pub enum Reason {
     },
     /// The service's records have no port, so the port is only an attribute.
     #[error(
-        "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
+        "{records} records carry no port: {port} is an attribute, which DiscoverInstances and API Gateway read and DNS queries do not (an SRV service would serve it)"
     )]
     PortNotServed {
         records: ServiceKind,
         /// The first of the annotated ports.
         port: PortReference,
     },
+    /// The name of the Cloud Map service repeats its namespace.
+    #[error("{0}")]
+    RepeatedNamespace(RepeatedNamespace),
+    /// The instances of other owners have something in common that those of the Service lack.
+    #[error("{0}")]
+    NeighboursDiffer(Box<NeighbourDifference>),
     /// The records of a service that is not ours have another TTL.
     #[error(
         "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
@@ -354,6 +362,8 @@ impl Reason {
             Self::NoSuchPort { .. } => ("NoSuchPort", true, Owner),
             Self::SharedName { .. } => ("SharedName", false, Owner),
             Self::PortNotServed { .. } => ("PortNotServed", false, Owner),
+            Self::RepeatedNamespace(_) => ("RepeatedNamespace", false, Owner),
+            Self::NeighboursDiffer(_) => ("NeighboursDiffer", false, Owner),
             Self::TtlNotOurs { .. } => ("TtlNotOurs", false, Owner),
             Self::RoutingPolicyFixed { .. } => ("RoutingPolicyFixed", false, Owner),
             Self::NotInDns => ("NotInDns", false, Owner),
@@ -397,6 +407,12 @@ impl Reason {
 
     pub fn mended_by(&self) -> MendedBy {
         self.facts().2
+    }
+
+    /// Whether it holds nothing back: the Service has all that its annotations ask for.
+    pub fn is_remark(&self) -> bool {
+        use Reason::{NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace};
+        matches!(self, NeighboursDiffer(_) | NotInDns | PortNotServed { .. } | RepeatedNamespace(_))
     }
 
     /// Whether the reason is the capacity of Cloud Map.

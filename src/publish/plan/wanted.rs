@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::instance::{Identity, hash_of, present_health};
+use super::instance::{Identity, hash_of, is_managed, present_health};
 use super::names::SetBy;
 use super::observation::Observation;
 use super::reason::Reason;
@@ -286,6 +286,16 @@ impl<'a> Present<'a> {
     /// Whether an instance of ours is marked for this Service.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
         self.owner.marks_for(self.ours[id].attributes, service)
+    }
+
+    /// The keys that were added by hand to instances of ours that are marked for this Service.
+    pub fn added_by_hand(&self, service: &ServiceRef) -> BTreeSet<&str> {
+        let ours = self.ours.values().filter(|ours| self.owner.marks_for(ours.attributes, service));
+        let keys = ours.flat_map(|ours| {
+            let keys = ours.attributes.keys();
+            keys.filter(|key| !is_managed(key, ours.attributes))
+        });
+        keys.collect()
     }
 
     /// The Service that an instance of ours is marked for.

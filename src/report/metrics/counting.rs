@@ -14,7 +14,8 @@ fn change(change: Verb, result: Outcome) -> ChangeLine {
 
 fn held(reason: &'static str, keeps_out: bool) -> HeldBackLine {
     let service = ServiceRef::new("shop", "web");
-    HeldBackLine { service, reason: reason.into(), detail: String::new(), failed: false, keeps_out }
+    let (reason, detail) = (reason.into(), String::new());
+    HeldBackLine { service, reason, detail, failed: false, remark: false, keeps_out }
 }
 
 fn cluster() -> ClusterReport {

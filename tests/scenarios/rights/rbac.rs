@@ -92,7 +92,7 @@ fn cases() -> Vec<(Right, Case)> {
         case(("get", "services", ""), about_web, "Service shop/web"),
         case(("list", "endpointslices", "discovery.k8s.io"), one_more(), "deploy/rbac.yaml"),
         case(("get", "endpoints", ""), of_endpoints(), "Service shop/web"),
-        case(("create", "events", "events.k8s.io"), one_more(), "Service shop/web"),
+        case(("create", "events", "events.k8s.io"), one_more(), "Service shop/cart"),
     ]
 }
 

@@ -100,7 +100,7 @@ fn a_remark_on_the_port_does_not_keep_the_old_name() {
     assert_snapshot!(world.planned(), @r"
     shop/web: rewrite dns/new a: cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/old b: 10.0.0.1: Service shop/web asks for another name now
-    ! shop/web dns/new: A records carry no port: http is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ! shop/web dns/new: A records carry no port: http is an attribute, which DiscoverInstances and API Gateway read and DNS queries do not (an SRV service would serve it) (PortNotServed)
     ");
 }
 

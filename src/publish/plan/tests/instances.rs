@@ -102,7 +102,7 @@ fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
     ");
     assert_snapshot!(world(A).planned(), @r"
     shop/web: rewrite dns/web a: AWS_INSTANCE_PORT 8079 -> 8080, cloud-map-sync/pod nothing -> one
-    ! shop/web dns/web: A records carry no port: http is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ! shop/web dns/web: A records carry no port: http is an attribute, which DiscoverInstances and API Gateway read and DNS queries do not (an SRV service would serve it) (PortNotServed)
     ");
 }
 

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
-use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
+use crate::model::{BadAnnotation, PortReference, RepeatedNamespace, UnresolvedNamespace};
 use crate::publish::plan::names::SetBy;
 use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote};
 use crate::report::NoteLine;
@@ -52,6 +52,10 @@ fn reasons() -> Vec<Reason> {
         Reason::ServiceInUse,
         Reason::Unreadable("no".into()),
         Reason::NotInDns,
+        Reason::PortNotServed { records: A, port: PortReference::Number(1) },
+        Reason::RepeatedNamespace(
+            RepeatedNamespace::of("web.shop.local", "shop.local").expect("it repeats it"),
+        ),
         Reason::TagsUnreadable("no".into()),
         Reason::HealthUnreadable("no".into()),
     ]
@@ -65,6 +69,7 @@ fn what_follows_from_each_reason() {
             (reason.mended_by() == MendedBy::Owner, "event"),
             (reason.is_about_capacity(), "capacity"),
             (reason.mended_by() == MendedBy::Retry, "failed"),
+            (reason.is_remark(), "remark"),
         ];
         let follows = follows.into_iter().filter_map(|(holds, word)| holds.then_some(word));
         let follows = follows.collect::<Vec<_>>().join(", ");
@@ -102,7 +107,9 @@ fn what_follows_from_each_reason() {
     NamespaceInDeletion: kept out, event
     ServiceInUse: kept out, event
     Unreadable: kept out, failed
-    NotInDns: event
+    NotInDns: event, remark
+    PortNotServed: event, remark
+    RepeatedNamespace: event, remark
     TagsUnreadable: failed
     HealthUnreadable: failed
     ");

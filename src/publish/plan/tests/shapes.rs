@@ -112,11 +112,11 @@ fn several_ports_are_several_instances_in_http_and_srv_services() {
 fn elsewhere_the_first_port_is_an_attribute() {
     assert_snapshot!(annotated(A, ["grpc", "http"]).planned(), @r"
     shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
-    ! shop/web dns/web: A records carry no port: grpc is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ! shop/web dns/web: A records carry no port: grpc is an attribute, which DiscoverInstances and API Gateway read and DNS queries do not (an SRV service would serve it) (PortNotServed)
     ");
     assert_snapshot!(annotated(BOTH, ["typo", "http"]).planned(), @r"
     ! shop/web dns/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)
-    ! shop/web dns/web: A+AAAA records carry no port: typo is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ! shop/web dns/web: A+AAAA records carry no port: typo is an attribute, which DiscoverInstances and API Gateway read and DNS queries do not (an SRV service would serve it) (PortNotServed)
     ");
 }
 

@@ -211,7 +211,7 @@ fn what_those_who_share_a_name_need_and_does_not_fit_together_is_reported() {
     shop/old: register dns/web: 10.0.0.1
     shop/young: register dns/web: 10.0.0.2 port 8080
     ! shop/young dns/web: Service shop/old shares the name, is older, and so decides: a DNS service of A records, TTL 60 s; this one asks for a DNS service of SRV records, TTL 60 s (SharedName)
-    ! shop/young dns/web: A records carry no port: http is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ! shop/young dns/web: A records carry no port: http is an attribute, which DiscoverInstances and API Gateway read and DNS queries do not (an SRV service would serve it) (PortNotServed)
     ");
     let bare = young(&["10.0.0.1"]).ports([("http", 80), ("grpc", 90)]);
     assert_snapshot!(planned(with_port(old(&[])), bare), @r"

@@ -14,9 +14,14 @@ async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to
 
     let plan = terminal.run("plan -n shop").await;
     assert_eq!((plan.code, plan.errors.as_str()), (Some(2), ""), "{plan:?}");
+    let remark = "~ remark     shop/web (NeighboursDiffer): every other instance under this name has ECS_CLUSTER_NAME, \
+                  ECS_SERVICE_NAME, ECS_TASK_DEFINITION_FAMILY, which those of this Service lack, so callers that read it \
+                  do not reach them: annotate attributes: \
+                  ECS_CLUSTER_NAME=legacy,ECS_SERVICE_NAME=web,ECS_TASK_DEFINITION_FAMILY=web";
     let expected = format!(
         "cluster {BLUE}\n  prod.local/web\n    + register   ip-10-0-1-1-22162b0180  10.0.1.1 (pod web-a)\n    \
-         = left alone, not ours: 1 ECS\nplan: 1 to register, 1 not ours; NAME_POLICY allows every Service every name\n"
+         = left alone, not ours: 1 ECS\n    {remark}\nplan: 1 to register, 1 not ours; NAME_POLICY allows every \
+         Service every name\n"
     );
     assert_eq!(plan.output, expected);
     assert!(world.addresses("prod.local", "web").is_empty(), "a plan writes nothing");
