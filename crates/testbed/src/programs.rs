@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::ROOT;
 
@@ -26,6 +27,43 @@ pub fn skip(why: &str) {
 /// If it is not built, or older than its sources, with the command that builds it.
 pub fn program(package: &str) -> PathBuf {
     built(package, &["src", &format!("crates/{package}/src")])
+}
+
+/// The function's binary under test: in CI the one that is deployed, which is built before the tests run.
+///
+/// # Panics
+///
+/// If it is not built.
+pub fn function() -> PathBuf {
+    let own = program("cloud-map-sync");
+    if !is_ci() {
+        return own;
+    }
+    let profiles = own.parent().and_then(Path::parent).expect("target/<profile>/<binary>");
+    let release = profiles.join("release").join("cloud-map-sync");
+    assert!(
+        release.is_file(),
+        "with CI=true the release binary is tested and {} is not there: run \
+         `cargo build --release` first",
+        release.display()
+    );
+    release
+}
+
+/// Builds the function's binary as `sam build` does, unless `CLOUD_MAP_SYNC_BINARY` names one that was built before.
+pub fn release_function() -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os("CLOUD_MAP_SYNC_BINARY") {
+        return Ok(path.into());
+    }
+    let root = Path::new(ROOT);
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--bin", "cloud-map-sync"]).current_dir(root);
+    let status = cargo.status().map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err("cargo build failed".to_owned());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root.join(target).join("release/cloud-map-sync"))
 }
 
 /// An example of the function's package.

@@ -13,6 +13,7 @@ use flate2::write::DeflateEncoder;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+use testbed::programs;
 use testbed::runtime_api::{Outcome, RuntimeApi};
 use testbed::{REGION, Sandbox};
 
@@ -41,13 +42,7 @@ pub struct Function {
 impl Binary {
     /// Builds what `sam build` builds, unless a variable names a binary that was built before.
     pub fn build() -> Result<Self, String> {
-        if let Some(path) = std::env::var_os("CLOUD_MAP_SYNC_BINARY") {
-            return Self::at(path.into());
-        }
-        let here = Path::new(testbed::ROOT);
-        cargo_build(here, &["--bin", "cloud-map-sync"])?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        Self::at(here.join(target).join("release/cloud-map-sync"))
+        Self::at(programs::release_function()?)
     }
 
     /// Builds the function that does nothing.

@@ -10,16 +10,18 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::lambda::{Lambda, binary};
+use crate::lambda::Lambda;
 use crate::world::World;
 use testbed::Sandbox;
 use testbed::function::event;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::programs;
 use testbed::runtime_api::Failure;
 
 #[test]
 fn binary_outside_lambda_says_in_one_line_how_to_try_it_and_ends_with_2() {
-    let output = Command::new(binary()).env_clear().output().expect("the binary starts");
+    let output =
+        Command::new(programs::function()).env_clear().output().expect("the binary starts");
 
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 use testbed::REGION;
 use testbed::function::TIMEOUT;
 use testbed::lambda::Handler;
-use testbed::programs::{is_ci, program};
+use testbed::programs;
 use testbed::runtime_api::{Failure, Outcome, RuntimeApi};
 
 /// How long a test waits for a word of the binary before it calls that a hang.
@@ -33,7 +33,7 @@ pub struct Lambda {
 impl Lambda {
     /// Starts the function with Lambda's environment and these variables of its own configuration.
     pub async fn start(variables: &[(String, String)]) -> Self {
-        Self::start_binary(&binary(), variables).await
+        Self::start_binary(&programs::function(), variables).await
     }
 
     /// The same with another binary of the function.
@@ -100,23 +100,6 @@ const LAMBDA_ENVIRONMENT: [(&str, &str); 14] = [
     ("TZ", ":UTC"),
     ("_HANDLER", "bootstrap"),
 ];
-
-/// The binary under test: in CI the one that is deployed, which is built before the tests run.
-pub fn binary() -> PathBuf {
-    let own = program("cloud-map-sync");
-    if !is_ci() {
-        return own;
-    }
-    let profiles = own.parent().and_then(Path::parent).expect("target/<profile>/<binary>");
-    let release = profiles.join("release").join("cloud-map-sync");
-    assert!(
-        release.is_file(),
-        "with CI=true the release binary is tested and {} is not there: run \
-         `cargo build --release` first",
-        release.display()
-    );
-    release
-}
 
 /// A running binary, whose log is a file that leaves nothing behind. A pipe would have the test wait for lines of which it
 /// does not know whether they come.

@@ -12,11 +12,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::control_plane::manifest::LIST_SERVICES;
-use crate::lambda::{Lambda, binary};
+use crate::lambda::Lambda;
 use crate::real_cluster::{RealCluster, claim, headless};
 use crate::world::World;
 use testbed::cloud_map::Behaviour;
 use testbed::function::event;
+use testbed::programs;
 
 const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";
@@ -135,7 +136,7 @@ async fn real_cluster_that_refuses_the_function_loses_no_instance() {
 
     // A key that AWS knows and the cluster's token verifier does not.
     let unknown = world.sandbox.another_process().access_key().clone();
-    let mut stranger = world.lambda_of(&binary(), &unknown).await;
+    let mut stranger = world.lambda_of(&programs::function(), &unknown).await;
     assert_that_the_sync_fails(&world, &mut stranger, &["401", "Unauthorized"]).await;
     assert_that_the_doctor_finds(&mut stranger, &["! token", "create-access-entry"]).await;
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);

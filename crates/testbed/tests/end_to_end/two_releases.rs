@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::cold_start::stand_in;
-use crate::lambda::{Lambda, binary};
+use crate::lambda::Lambda;
 use crate::world::World;
 use testbed::function::event;
 use testbed::gate::Gate;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::programs;
 
 /// If no call has come or gone for so long, both processes wait for the gate or have ended.
 const QUIET: Duration = Duration::from_millis(25);
@@ -45,7 +46,7 @@ async fn two_releases_at_the_same_names_lose_nothing() {
         Some(_) => (&[0, 3, 6, 9, 12], &[2, 6, ALL], &[0, 6]),
         None => (&[6], &[4], &[3]),
     };
-    let old = old.unwrap_or_else(binary);
+    let old = old.unwrap_or_else(programs::function);
     let (mut count, mut broken) = (0, Vec::new());
     for (old_syncs, sync_begins) in [(true, true), (true, false), (false, true), (false, false)] {
         for &first in first {
@@ -67,7 +68,7 @@ async fn play(old: &Path, order: Order) -> Result<(), String> {
     put(&blue);
     let keys = [(); 2].map(|()| world.sandbox.another_process().access_key().clone());
     let mut lambdas = Vec::new();
-    for (binary, key) in [old.to_owned(), binary()].into_iter().zip(&keys) {
+    for (binary, key) in [old.to_owned(), programs::function()].into_iter().zip(&keys) {
         lambdas.push(world.lambda_of(&binary, key).await);
     }
     let [old, new] = lambdas.as_mut_slice() else { unreachable!("two releases") };
