@@ -58,7 +58,7 @@ pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync
     config.reset_reader_on_write = true;
     // Failed watches are retried and logged here, so the client must not retry them silently.
     config.default_retry = false;
-    // It takes no proxy of the environment: the API server is not behind a proxy for the internet.
+    // The transport ignores the proxy of the environment: the API server is not behind a proxy for the internet.
     Ok(transport::of_long_running_process(config)?.build())
 }
 

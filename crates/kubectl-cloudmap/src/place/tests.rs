@@ -130,7 +130,8 @@ fn files_of_a_list_are_merged_without_the_missing_ones_and_the_first_one_wins() 
     };
     let context = |cluster: &str| kubeconfig(cluster, "aws", &[]);
     let text = |cluster: &str| serde_json::to_string(&context(cluster)).expect("JSON");
-    let (one, two) = (file("one", &text("one")), file("two", &text("two")));
+    let one = file("one", &text("one"));
+    let two = file("two", &text("two"));
     let invalid = file("invalid", "contexts: 1");
     let missing = folder.join("missing");
     let read = |files: &[&PathBuf]| read_list(&env::join_paths(files).expect("a list"));

@@ -1,6 +1,6 @@
-//! The callers: programs that nobody here wrote, each in its usual configuration, which the page shows. `proxies` has
-//! those that forward calls and `programs` the clients by language. Each calls the name of every story about ten times a
-//! second and reports each call.
+//! The callers: third-party programs in their usual configuration, which the page lists. `proxies` has the programs that
+//! forward calls, `programs` the clients by language. Each caller calls the name of every story ten times a second and
+//! reports each call.
 
 mod programs;
 mod proxies;
@@ -120,7 +120,7 @@ pub struct Running {
 }
 
 impl Caller {
-    /// What is missing here to run it.
+    /// The command that installs the caller; `None` if it is installed.
     pub fn missing(&self) -> Option<String> {
         match self.start {
             Start::Proxy(proxy) => proxy.missing(),
@@ -142,7 +142,7 @@ impl Caller {
     }
 }
 
-/// Where a program is.
+/// Finds a program in `PATH` or in /usr/sbin, which the path of a user may lack.
 fn find(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let folders = std::env::split_paths(&folders).chain(["/usr/sbin".into()]);

@@ -36,7 +36,7 @@ pub struct Dns {
 struct Zone {
     cloud_map: CloudMap,
     service: String,
-    /// What the name had, from each time on; the newest last.
+    /// The records of the name by the time from which they are valid; the newest are last.
     history: VecDeque<(Instant, Records)>,
 }
 
@@ -135,7 +135,7 @@ impl Dns {
         Some(ResourceRecord::new(zone, CLASS::IN, seconds, RData::SOA(soa)))
     }
 
-    /// What a server answers with: what was there as long ago as it lags behind.
+    /// Returns the records that a server knows: those that were valid before its lag.
     fn records(&self, host: &str, server: u32) -> Option<Records> {
         let zones = self.zones.lock().expect("no poisoned lock");
         let zone = zones.get(host)?;

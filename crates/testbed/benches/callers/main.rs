@@ -1,8 +1,7 @@
-//! No failed call, measured by the callers themselves: `cargo bench -p testbed --bench callers`. Programs that nobody
-//! here wrote call a name in Cloud Map while tasks and pods come and go, in a network namespace of its own. The page has
-//! for each story and caller its failed calls, its longest silence, and the time from a pod's readiness to its first
-//! call. `cargo test` runs a short form, which fails if a recipe has a failed call, or if a roll-out without `preStop`
-//! has none. An argument that is part of a story's name plays those stories and prints their tables.
+//! `cargo bench -p testbed --bench callers` counts failed calls: third-party programs call a name in Cloud Map while its
+//! tasks and pods change. For each story and caller the page has the failed calls, the longest silence, and the time from
+//! a pod's readiness to its first call. `cargo test` runs a short form, which fails if a recipe has a failed call, or if a
+//! roll-out without `preStop` has none. An argument selects the stories whose name contains it, and prints their tables.
 //!
 //! `network` makes the namespace, `dns` answers in it from the stand-in of Cloud Map, `server` is one task or pod.
 //! `stage` is the world of one story, `stories` has what happens, `callers` who calls, and `record` and `page` what
@@ -74,7 +73,7 @@ fn run(form: &Form) -> Result<ExitCode, String> {
 }
 
 impl Form {
-    /// What the arguments ask for; nothing if they ask for another test.
+    /// Reads the arguments. Returns `None` if they select another test.
     fn of(arguments: &[String]) -> Option<Self> {
         // Cargo says it to a benchmark alone.
         let is_short = !arguments.iter().any(|argument| argument == "--bench");

@@ -9,25 +9,25 @@ use crate::record::Summary;
 use crate::stories::{Expected, Story};
 use crate::times::Times;
 
-/// Where the tables stand in a page.
+/// The marks around the tables of a page.
 const BEGIN: &str = "<!-- callers -->\n";
 const END: &str = "<!-- end of callers -->";
 
-/// What came out.
+/// The results of all stories.
 pub struct Page {
     pub times: Times,
     pub callers: Vec<Caller>,
     pub rows: Vec<Row>,
 }
 
-/// What the callers saw of a story, in their order.
+/// The results of a story, one for each caller of the page.
 pub struct Row {
     pub story: Story,
     pub cells: Vec<Summary>,
 }
 
 impl Page {
-    /// What should not be: a recipe with a failed call, a broken recipe without one, a caller that did not call.
+    /// Lists the violations: a recipe with a failed call, a broken recipe without one, a caller without a call.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for row in &self.rows {
@@ -162,6 +162,7 @@ fn replace(page: &str, text: &str) -> io::Result<()> {
     let (Some(begin), Some(end)) = (before.find(BEGIN), before.find(END)) else {
         return Err(io::Error::other(format!("{page} has no {BEGIN}")));
     };
-    let (head, tail) = (&before[..begin + BEGIN.len()], &before[end..]);
+    let head = &before[..begin + BEGIN.len()];
+    let tail = &before[end..];
     std::fs::write(&path, format!("{head}{text}{tail}"))
 }

@@ -92,7 +92,7 @@ impl Proxy {
         Ok(running)
     }
 
-    /// Where the proxy listens for a story.
+    /// The port on which the proxy listens for a story.
     fn port(self, story: usize) -> u16 {
         let first = match self {
             Self::Envoy(Checks::Off) => 20_000,
@@ -114,9 +114,11 @@ impl Proxy {
 
     fn envoy(self, checks: Checks, stages: &[Stage], times: Times) -> String {
         let seconds = |seconds| format!("{:.3}s", times.seconds(seconds).as_secs_f64());
-        let (mut listeners, mut clusters) = (String::new(), String::new());
+        let mut listeners = String::new();
+        let mut clusters = String::new();
         for (index, stage) in stages.iter().enumerate() {
-            let (host, port) = (stage.host(), self.port(index));
+            let host = stage.host();
+            let port = self.port(index);
             write!(
                 listeners,
                 r"
