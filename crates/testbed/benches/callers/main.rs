@@ -43,7 +43,7 @@ struct Form {
     stories: Vec<Story>,
     callers: Vec<Caller>,
     is_short: bool,
-    /// Whether the pages are written.
+    /// Whether every story is played, and the pages are written if no caller is missing.
     is_whole: bool,
 }
 
@@ -114,7 +114,10 @@ impl Form {
             page.rows.extend(rows);
         }
         println!("{page}");
-        if self.is_whole {
+        let is_complete = page.callers.len() == self.callers.len();
+        if self.is_whole && !is_complete {
+            eprintln!("a caller is missing, so the pages stay as they are");
+        } else if self.is_whole {
             page.write().map_err(|error| format!("cannot write the pages: {error}"))?;
         }
         let faults = page.faults();
@@ -149,7 +152,7 @@ impl Form {
         for caller in callers {
             running.push(caller.start(&stages, self.times, &sender).await?);
         }
-        warm_up(stories, callers, &mut receiver).await?;
+        warm_up(&stages, callers, &mut receiver).await?;
         let collected = tokio::spawn(async move {
             let mut calls = Vec::new();
             while let Some(call) = receiver.recv().await {
@@ -190,14 +193,14 @@ impl Form {
 
 /// Waits until every caller had an answer from every name.
 async fn warm_up(
-    stories: &[Story],
+    stages: &[Stage],
     callers: &[Caller],
     calls: &mut mpsc::UnboundedReceiver<Call>,
 ) -> Result<(), String> {
     let mut waiting = BTreeMap::new();
-    for story in stories {
+    for stage in stages {
         for caller in callers {
-            waiting.insert((format!("{}.test", story.setting.name), caller.name), String::new());
+            waiting.insert((stage.domain().to_owned(), caller.name), String::new());
         }
     }
     let warm = async {

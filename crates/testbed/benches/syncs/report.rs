@@ -40,7 +40,9 @@ impl Report {
         write!(text, "{}", Summary(&self.tables)).expect("text takes all");
         text += &self.start_and_size();
         text += &deciding();
-        std::fs::write(format!("{}/BENCHMARKS.md", testbed::ROOT), text)?;
+        let page = format!("{}/BENCHMARKS.md", testbed::ROOT);
+        text += failed_calls(&std::fs::read_to_string(&page)?);
+        std::fs::write(page, text)?;
         let mut text = String::from("# Benchmarks, all figures\n");
         for table in &self.tables {
             write!(text, "\n{table}").expect("text takes all");
@@ -89,6 +91,11 @@ impl Report {
              {zipped:.1} MB zipped.\n"
         )
     }
+}
+
+/// The section of the page that the benchmark `callers` writes.
+fn failed_calls(page: &str) -> &str {
+    page.find("\n## Failed calls\n").map_or("", |section| &page[section..])
 }
 
 fn deciding() -> String {
