@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path as FilePath;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +19,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::process::Command;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+
+use super::REGION;
 
 /// The function as `Lambda-Runtime-Invoked-Function-Arn` names it.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync";
@@ -87,6 +92,27 @@ impl RuntimeApi {
     /// `AWS_LAMBDA_RUNTIME_API`: host and port.
     pub fn address(&self) -> String {
         self.address.to_string()
+    }
+
+    /// A command that starts a binary as an execution environment of this server, for a measurement: it logs errors
+    /// alone, its output is dropped, and it ends with the handle of its process.
+    pub fn command(&self, binary: &FilePath) -> Command {
+        let mut command = Command::new(binary);
+        command
+            .env_clear()
+            .env("AWS_LAMBDA_RUNTIME_API", self.address())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "cloud-map-sync")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/cloud-map-sync")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "bench")
+            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .env("AWS_LAMBDA_LOG_LEVEL", "ERROR")
+            .env("AWS_REGION", REGION)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true);
+        command
     }
 
     /// Queues a payload, to be answered within `time`; the function's word comes through the channel.

@@ -161,10 +161,11 @@ impl Observation {
     /// The remark on a name that ends in the name of its DNS namespace. In an HTTP namespace a name may be any.
     pub(super) fn repeated_namespace(&self, key: &ServiceKey) -> Option<Reason> {
         let namespace = self.registry.namespaces.get(&key.namespace)?;
-        let is_dns = namespace.kind == NamespaceKind::Dns;
+        if namespace.kind != NamespaceKind::Dns {
+            return None;
+        }
         let place = Place::of(key, &self.registry);
-        let repeated = RepeatedNamespace::of(&place.name, &namespace.name).filter(|_| is_dns);
-        repeated.map(Reason::RepeatedNamespace)
+        RepeatedNamespace::of(&place.name, &namespace.name).map(Reason::RepeatedNamespace)
     }
 
     /// A problem with a namespace, with the reason why a missing one is not created, or if the choice is left to a full sync.

@@ -14,8 +14,14 @@ fn change(change: Verb, result: Outcome) -> ChangeLine {
 
 fn held(reason: &'static str, keeps_out: bool) -> HeldBackLine {
     let service = ServiceRef::new("shop", "web");
-    let (reason, detail) = (reason.into(), String::new());
-    HeldBackLine { service, reason, detail, failed: false, remark: false, keeps_out }
+    HeldBackLine {
+        service,
+        reason: reason.into(),
+        detail: String::new(),
+        failed: false,
+        remark: false,
+        keeps_out,
+    }
 }
 
 fn cluster() -> ClusterReport {

@@ -16,7 +16,7 @@ pub struct Call {
     pub outcome: Result<Ipv4Addr, String>,
 }
 
-/// What one caller saw of one story.
+/// The calls of one caller in one story, compared with the tasks and pods.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub calls: usize,

@@ -58,7 +58,7 @@ impl Server {
 
 async fn serve(listener: TcpListener, address: Ipv4Addr, ends: Arc<Notify>) {
     let graceful = GracefulShutdown::new();
-    // They end with this task.
+    // Aborting the server drops this set, which closes the connections.
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {

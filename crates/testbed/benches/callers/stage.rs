@@ -76,7 +76,7 @@ pub struct Life {
     pub ended: Option<SystemTime>,
 }
 
-/// What a story asks for.
+/// The configuration of a stage.
 #[derive(Clone, Copy)]
 pub struct Setting {
     pub name: &'static str,

@@ -1,5 +1,5 @@
-//! What happens to a name while callers call it: each story has a stage of its own, where it is prepared, and then
-//! played under the eyes of the callers.
+//! The stories: the changes of a name's tasks and pods while callers call it. Each story is prepared and played on a stage
+//! of its own.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -31,12 +31,12 @@ pub struct Story {
     script: Script,
 }
 
-/// What a story should show.
+/// The failed calls that a story should have.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Expected {
-    /// It is a recipe: no call of a caller that follows the name may fail.
+    /// The story is a recipe: no call of a caller that follows the name may fail.
     NoFailure,
-    /// It is broken by hand: without a failed call the stage could not show one.
+    /// The recipe is broken by hand: if no call failed, the stage could not show a failure.
     Failures,
     /// The figure is the result.
     Anything,
@@ -271,7 +271,7 @@ impl Story {
         matches!(self.script, Script::Roll(_))
     }
 
-    /// What is there before the first call.
+    /// Starts the tasks and pods that exist before the first call.
     pub async fn prepare(&self, stage: &Stage) {
         match self.script {
             Script::Canary => {
@@ -303,7 +303,7 @@ impl Story {
         }
     }
 
-    /// What happens under the eyes of the callers.
+    /// Plays the changes, and waits until callers have met their consequences.
     pub fn play(self, stage: Stage) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             self.script.play(&stage).await;

@@ -5,17 +5,16 @@
 //! From exec to the first poll for work: of the function, and of one that does nothing, built in the same way.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde_json::Value;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
+use testbed::Sandbox;
 use testbed::programs;
 use testbed::runtime_api::{Outcome, RuntimeApi};
-use testbed::{REGION, Sandbox};
 
 /// The longest time that Lambda gives.
 const TIME: Duration = Duration::from_mins(15);
@@ -68,23 +67,11 @@ impl Binary {
     /// Starts it in the sandbox's environment.
     pub async fn start(&self, sandbox: &Sandbox, settings: &[(&str, &str)]) -> Function {
         let api = RuntimeApi::start().await;
-        let process = Command::new(&self.path)
-            .env_clear()
-            .env("AWS_LAMBDA_RUNTIME_API", api.address())
-            .env("AWS_LAMBDA_FUNCTION_NAME", "cloud-map-sync")
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
-            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
-            .env("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/cloud-map-sync")
-            .env("AWS_LAMBDA_LOG_STREAM_NAME", "bench")
-            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
-            .env("AWS_LAMBDA_LOG_LEVEL", "ERROR")
-            .env("AWS_REGION", REGION)
+        let process = api
+            .command(&self.path)
             .envs(Path::new(ROOTS).exists().then_some(("SSL_CERT_FILE", ROOTS)))
             .envs(sandbox.environment())
             .envs(settings.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true)
             .spawn()
             .expect("the binary starts");
         Function { api, process }

@@ -2,13 +2,11 @@
 //! forwarder invoke.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use testbed::function::event;
 use testbed::runtime_api::{Outcome, RuntimeApi};
-use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot::error::RecvError;
 
@@ -78,21 +76,10 @@ impl Stage {
         let api = RuntimeApi::start().await;
         let guard_wait = self.0.times.seconds(Times::GUARD_WAIT).as_secs();
         let sandbox = self.0.sandbox.another_process();
-        let process = Command::new(binary)
-            .env_clear()
-            .env("AWS_LAMBDA_RUNTIME_API", api.address())
-            .env("AWS_LAMBDA_FUNCTION_NAME", "cloud-map-sync")
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
-            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
-            .env("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/cloud-map-sync")
-            .env("AWS_LAMBDA_LOG_STREAM_NAME", "bench")
-            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
-            .env("AWS_LAMBDA_LOG_LEVEL", "ERROR")
+        let process = api
+            .command(binary)
             .env("GUARD_WAIT", format!("{guard_wait}s"))
             .envs(sandbox.environment())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true)
             .spawn()
             .expect("the function's binary starts");
         self.world().processes.push(process);

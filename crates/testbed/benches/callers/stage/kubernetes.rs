@@ -192,7 +192,7 @@ impl Stage {
 
     fn notify(&self, cluster: &str, service: &str) {
         if let Some(changes) = &self.0.changes {
-            // At the end nobody listens any more.
+            // The forwarder has ended if the stage is struck.
             let _ = changes.send((cluster.to_owned(), service.to_owned()));
         }
     }
