@@ -61,7 +61,7 @@
 //! | sighting | the note about a loss: when it was first seen, and the instances that each Service would have been left with |
 //! | orphan | an instance of ours from a cluster that is gone or not configured |
 //! | mirror | what this process last read of one Cloud Map; no change rests on it |
-//! | refusal | a change that Cloud Map would refuse again, and that is not tried for a while |
+//! | refusal | a request that Cloud Map would refuse again, and that is not sent for ten minutes |
 //! | first part | the registrations that a full sync makes before it has read all of Cloud Map |
 //! | overlay, offer | the exports of a cluster as this invocation read them there; that importers get them in place of Cloud Map's |
 //! | stale | a member that was not heard of for long |

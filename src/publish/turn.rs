@@ -156,8 +156,7 @@ impl Shell<'_> {
         if !self.execution.task.is_sync() || self.options.is_direct {
             return vec![None; changes.len()];
         }
-        let changes = changes.iter().map(|change| (self.turn.service(change), change));
-        self.execution.registry.refusals().standing(changes, &self.turn.observation)
+        self.execution.registry.refusals().standing(changes.iter(), &self.turn.observation)
     }
 
     /// Waits for the token of the first call.
@@ -186,9 +185,7 @@ impl Shell<'_> {
         let made = self.call_all(changes, token).await;
         registry.note_changed(made.iter().map(|(change, _)| &change.place().key));
         if self.execution.task.is_sync() {
-            let answers = made
-                .iter()
-                .map(|(change, effect)| ((self.turn.service(change), change), effect.refused()));
+            let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
             registry.refusals().note(answers, &self.turn.observation);
         }
         for (change, effect) in made {

@@ -173,43 +173,56 @@ impl Scene {
         (report.expect("a report"), self.tries())
     }
 
+    /// Runs each minute up to the 21st. Each says what `first` said, and these minutes have so many tries, the others none.
+    async fn tries_each_minute(&self, first: &Report, expected: &[(u64, usize)]) {
+        let mut tried = Vec::new();
+        for minute in 1..=21 {
+            let (report, tries) = self.minutes_later(1).await;
+            assert_eq!(report.to_string(), first.to_string(), "in minute {minute}");
+            if tries > 0 {
+                tried.push((minute, tries));
+            }
+        }
+        assert_eq!(tried, expected, "{first}");
+    }
+
     fn tries(&self) -> usize {
         self.fleet.cloud_map.count("RegisterInstance")
     }
 }
 
 #[tokio::test]
-async fn refused_endpoint_is_tried_again_after_two_four_eight_minutes_and_each_hour() {
-    for (kind, reason) in
-        [(ADDRESS_TAKEN, "AddressTaken"), (INVALID, "InvalidInput"), (LIMIT, "LimitExceeded")]
-    {
+async fn refused_registrations_are_sent_again_after_ten_minutes() {
+    let addresses = ips("10.0.1", 1..=100);
+    for (kind, reason) in [(ADDRESS_TAKEN, "AddressTaken"), (INVALID, "InvalidInput")] {
         let scene = Scene::set().await;
-        scene.fleet.web("web", "prod.local", &["10.0.1.1"]);
+        scene.fleet.web("web", "prod.local", &refs(&addresses));
         scene.refuse(&kind);
-        let (first, _) = scene.minutes_later(0).await;
-        assert_eq!((first.ok, held_back(&first)), (true, vec![reason]), "{first}");
-
-        let (mut tried, mut before) = (Vec::new(), 0);
-        for minute in (1..=15).chain([29, 30, 61, 62, 121, 122, 181, 182]) {
-            let (report, tries) = scene.minutes_later(minute - before).await;
-            before = minute;
-            assert_eq!(report.to_string(), first.to_string(), "in minute {minute}");
-            if tries > 0 {
-                assert_eq!(tries, 1);
-                tried.push(minute);
-            }
-        }
-        assert_eq!(tried, [2, 6, 14, 30, 62, 122, 182], "{reason}");
+        let (first, tries) = scene.minutes_later(0).await;
+        assert_eq!((first.ok, tries), (true, 100), "{first}");
+        assert_eq!(held_back(&first), vec![reason; 100], "{first}");
+        scene.tries_each_minute(&first, &[(10, 100), (20, 100)]).await;
     }
 }
 
+/// One call shows that a namespace takes no more.
 #[tokio::test]
-async fn what_may_have_ended_the_refusal_has_it_tried_at_once() {
+async fn endpoint_without_a_place_is_tried_again_after_ten_minutes() {
+    let scene = Scene::set().await;
+    scene.fleet.web("web", "prod.local", &["10.0.1.1"]);
+    scene.refuse(&LIMIT);
+    let (first, _) = scene.minutes_later(0).await;
+    assert_eq!((first.ok, held_back(&first)), (true, vec!["LimitExceeded"]), "{first}");
+    scene.tries_each_minute(&first, &[(10, 1), (20, 1)]).await;
+}
+
+#[tokio::test]
+async fn request_that_differs_is_sent_at_once_and_no_other() {
     type Change = fn(&Fleet);
     let changes: [(&str, Change, usize); 6] = [
         ("nothing", |_| (), 0),
         ("another Service", |fleet| fleet.web("cart", "prod", &[]), 0),
-        ("an annotation", |fleet| fleet.annotate("web", "ttl", "30"), 2),
+        ("an annotation", |fleet| fleet.annotate("web", "attributes", "team=shop"), 2),
         (
             "an endpoint",
             |fleet| {
@@ -226,7 +239,7 @@ async fn what_may_have_ended_the_refusal_has_it_tried_at_once() {
                 let web = fleet.cloud_map.service_id("prod.local", "web");
                 fleet.ecs_task(&web, "0123456789abcdef0123456789abcdef", "10.0.9.1");
             },
-            2,
+            0,
         ),
     ];
     for (what, change, expected) in changes {
@@ -241,14 +254,14 @@ async fn what_may_have_ended_the_refusal_has_it_tried_at_once() {
 }
 
 #[tokio::test]
-async fn creation_that_was_refused_is_tried_at_once_after_a_change_of_its_service() {
+async fn creation_that_was_refused_is_tried_at_once_if_it_differs() {
     let scene = Scene::set().await;
-    scene.fleet.web("cart", "prod", &["10.0.1.1"]);
+    scene.fleet.web("cart", "prod.local", &["10.0.1.1"]);
     scene.fleet.cloud_map.inject(Fault::on("CreateService", LIMIT).always());
     let mut creations = Vec::new();
     for (minutes, is_changed) in [(0, false), (1, false), (0, true)] {
         if is_changed {
-            scene.fleet.annotate("cart", "attributes", "team=shop");
+            scene.fleet.annotate("cart", "ttl", "17");
         }
         let (report, _) = scene.minutes_later(minutes).await;
         assert_eq!((report.ok, held_back(&report)), (true, vec!["LimitExceeded"]), "{report}");
@@ -285,7 +298,7 @@ async fn last_instance_waits_for_a_registration_that_is_not_tried_as_for_a_refus
         assert_eq!(scene.fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
     }
     scene.fleet.cloud_map.heal();
-    scene.minutes_later(1).await;
+    scene.minutes_later(10).await;
     assert_eq!(scene.fleet.addresses("prod.local", "web"), ["10.0.1.2"]);
 }
 

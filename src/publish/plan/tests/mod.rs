@@ -30,6 +30,7 @@ mod promises;
 mod readiness;
 mod reasons;
 mod records;
+mod refusals;
 mod removals;
 mod rest;
 mod seeds;
