@@ -17,7 +17,7 @@ pub struct Gate(Arc<Mutex<Vec<Held>>>);
 /// A process and its calls, in the order in which they came.
 struct Held {
     access_key: String,
-    calls: VecDeque<(String, oneshot::Sender<()>)>,
+    calls: VecDeque<oneshot::Sender<()>>,
 }
 
 impl Gate {
@@ -28,7 +28,7 @@ impl Gate {
     }
 
     /// Returns when the call may come in.
-    pub async fn pass(&self, access_key: Option<&str>, call: &str) {
+    pub async fn pass(&self, access_key: Option<&str>) {
         let entry = {
             let mut processes = self.lock();
             let Some(process) = processes.iter_mut().find(|it| Some(&*it.access_key) == access_key)
@@ -36,27 +36,22 @@ impl Gate {
                 return;
             };
             let (entry, entered) = oneshot::channel();
-            process.calls.push_back((call.to_owned(), entry));
+            process.calls.push_back(entry);
             entered
         };
         // Without its sender the gate is open.
         _ = entry.await;
     }
 
-    /// Whether each process has a call before the gate, in the order of their keys.
-    pub fn waiting(&self) -> Vec<bool> {
-        self.lock().iter().map(|process| !process.calls.is_empty()).collect()
-    }
-
-    /// Lets the oldest call of a process in, and returns its name.
-    pub fn admit(&self, process: usize) -> Option<String> {
-        loop {
-            let (call, entry) = self.lock()[process].calls.pop_front()?;
+    /// Lets the oldest call of a process in. Returns whether it had one.
+    pub fn admit(&self, process: usize) -> bool {
+        while let Some(entry) = self.lock()[process].calls.pop_front() {
             // A caller that has gone is no call.
             if entry.send(()).is_ok() {
-                return Some(call);
+                return true;
             }
         }
+        false
     }
 
     /// Holds nothing any more.

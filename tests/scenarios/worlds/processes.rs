@@ -126,7 +126,7 @@ impl Scene {
             for (turn, calls) in turns.into_iter().enumerate() {
                 for _ in 0..calls {
                     sleep(Duration::from_millis(1)).await;
-                    if gate.admit(turn % 2).is_none() {
+                    if !gate.admit(turn % 2) {
                         break;
                     }
                 }

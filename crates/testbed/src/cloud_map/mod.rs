@@ -70,7 +70,7 @@ impl Wire {
             (state.behaviour.latency, state.gate.clone())
         };
         if let Some(gate) = gate {
-            gate.pass(access_key(request.headers()).as_deref(), operation).await;
+            gate.pass(access_key(request.headers()).as_deref()).await;
         }
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;

@@ -40,8 +40,7 @@ pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Respons
     let call = Call::read(request);
     let gate = world.lock().expect("no poisoned lock").gate.clone();
     if let Some(gate) = gate {
-        let name = format!("{} {}", call.method, call.uri.path());
-        gate.pass(access_key(&call.headers).as_deref(), &name).await;
+        gate.pass(access_key(&call.headers).as_deref()).await;
     }
     let fault = {
         let mut world = world.lock().expect("no poisoned lock");

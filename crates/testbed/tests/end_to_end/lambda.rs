@@ -33,13 +33,8 @@ pub struct Lambda {
 impl Lambda {
     /// Starts the function with Lambda's environment and these variables of its own configuration.
     pub async fn start(variables: &[(String, String)]) -> Self {
-        Self::start_binary(&programs::function(), variables).await
-    }
-
-    /// The same with another binary of the function.
-    pub async fn start_binary(binary: &Path, variables: &[(String, String)]) -> Self {
         let api = RuntimeApi::start().await;
-        let mut command = Command::new(binary);
+        let mut command = Command::new(programs::function());
         command
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", api.address())

@@ -17,7 +17,6 @@ use crate::real_cluster::{RealCluster, claim, headless};
 use crate::world::World;
 use testbed::cloud_map::Behaviour;
 use testbed::function::event;
-use testbed::programs;
 
 const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";
@@ -136,7 +135,7 @@ async fn real_cluster_that_refuses_the_function_loses_no_instance() {
 
     // A key that AWS knows and the cluster's token verifier does not.
     let unknown = world.sandbox.another_process().access_key().clone();
-    let mut stranger = world.lambda_of(&programs::function(), &unknown).await;
+    let mut stranger = world.lambda_with_key(&unknown).await;
     assert_that_the_sync_fails(&world, &mut stranger, &["401", "Unauthorized"]).await;
     assert_that_the_doctor_finds(&mut stranger, &["! token", "create-access-entry"]).await;
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);

@@ -2,10 +2,9 @@
 //! and an ECS task that is called `web.prod.local` as the Service of that name will be.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::lambda::Lambda;
-use testbed::cloud_map::{Call, CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
+use testbed::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use testbed::identity::AccessKey;
 use testbed::kubernetes::ClusterIdentity;
 use testbed::{REGION, Sandbox};
@@ -42,8 +41,8 @@ impl World {
         Lambda::start(&self.variables(more)).await
     }
 
-    /// The same with another binary of the function, and another access key of the same role.
-    pub async fn lambda_of(&self, binary: &Path, key: &AccessKey) -> Lambda {
+    /// The same with another access key of the same role.
+    pub async fn lambda_with_key(&self, key: &AccessKey) -> Lambda {
         let mut variables = self.variables(&[]);
         let credentials = [
             ("AWS_ACCESS_KEY_ID", &key.id),
@@ -51,7 +50,7 @@ impl World {
             ("AWS_SESSION_TOKEN", &key.session_token),
         ];
         variables.extend(credentials.map(|(name, value)| (name.to_owned(), value.clone())));
-        Lambda::start_binary(binary, &variables).await
+        Lambda::start(&variables).await
     }
 
     fn variables(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -97,19 +96,6 @@ impl World {
     /// How many instances there are in all, without the ECS task.
     pub fn all_of_ours(&self) -> usize {
         self.all("prod").len() + self.all("prod.local").len() - 1
-    }
-
-    /// The calls that would change something, in order: operation and Cloud Map service's name.
-    pub fn writes(&self) -> Vec<String> {
-        let services = ["prod", "prod.local"].into_iter().flat_map(|it| self.services(it));
-        let names: BTreeMap<String, String> = services.map(|it| (it.id, it.name)).collect();
-        let calls = self.cloud_map.calls().into_iter().filter(Call::is_write);
-        calls
-            .map(|call| {
-                let service = call.service.unwrap_or_default();
-                format!("{} {}", call.operation, names.get(&service).unwrap_or(&service))
-            })
-            .collect()
     }
 
     /// Fails where the ECS task is not byte for byte what it was.
