@@ -22,8 +22,8 @@ pub enum ExportOutcome {
     Failed(String),
     /// The run ended without an outcome.
     TimeRanOut,
-    /// The run changed nothing of it, for the reason in this outcome, and a record of before stands: the export is
-    /// imported.
+    /// The run changed nothing of the export, for the reason in this outcome, but its record from a former run still stands:
+    /// other clusters import it.
     AsBefore(Box<Self>),
 }
 

@@ -45,7 +45,7 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
     let messages = batch.log_events.into_iter().filter_map(|line| {
         let reading = read_line(&line.message).transpose()?;
         let reading = reading.map(|scope| Subject::Scope(scope.in_cluster(Some(cluster.clone()))));
-        Some(Message { id: line.id, receipt: None, reading, is_part: false })
+        Some(Message { id: line.id, receipt: None, reading })
     });
     Ok(messages.collect())
 }

@@ -26,8 +26,6 @@ pub struct Message {
     pub receipt: Option<Receipt>,
     /// Its subject, or the reason that it has none.
     pub reading: Result<Subject, Unusable>,
-    /// Whether an earlier release sent it to itself for a part of a cluster: it is taken for all of the cluster.
-    pub is_part: bool,
 }
 
 /// The subject of a message.
@@ -70,12 +68,11 @@ fn read_record(record: SqsMessage) -> Result<Message, Error> {
     let receipt = Receipt::from_record(&record);
     let id = record.message_id.filter(|id| from_sqs && !id.is_empty());
     let content = serde_json::from_str(&record.body.unwrap_or_default());
-    let is_part = content.as_ref().is_ok_and(|content: &Value| content.get("shard").is_some());
     Ok(Message {
         id: id.ok_or(Error::RecordsNotFromSqs)?,
         receipt,
-        reading: content.map_or(Err(Unusable::NotJson), |it| read_content(&it, ENVELOPE_LIMIT)),
-        is_part,
+        reading: content
+            .map_or(Err(Unusable::NotJson), |content| read_content(&content, ENVELOPE_LIMIT)),
     })
 }
 
@@ -272,15 +269,11 @@ mod tests {
     }
 
     fn read_body(body: &str) -> Result<Subject, Unusable> {
-        read_message(body).reading
-    }
-
-    fn read_message(body: &str) -> Message {
         let mut record = SqsMessage::default();
         record.message_id = Some("1".to_owned());
         record.event_source = Some("aws:sqs".to_owned());
         record.body = Some(body.to_owned());
-        read_record(record).expect("a record")
+        read_record(record).expect("a record").reading
     }
 
     fn in_sns(body: &Value) -> Value {
@@ -317,16 +310,6 @@ mod tests {
         for (body, expected) in rows {
             assert_eq!(read(&body), expected.map(str::to_owned), "{body}");
         }
-    }
-
-    #[test]
-    fn part_of_an_earlier_release_is_taken_for_all_of_its_cluster() {
-        let part =
-            json!({"action": "sync", "cluster": "blue", "shard": "1/4", "hop": 9, "held": 7});
-        let message = read_message(&part.to_string());
-        assert!(message.is_part);
-        assert_eq!(message.reading.map(|it| it.to_string()).as_deref(), Ok("blue"));
-        assert!(!read_message(&json!({"action": "sync", "cluster": "blue"}).to_string()).is_part);
     }
 
     #[test]

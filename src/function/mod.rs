@@ -11,7 +11,7 @@ mod own_queue;
 mod run;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -47,8 +47,6 @@ pub struct Function {
     standing: log::Standing,
     /// The number of reads of instances of a run in place of that by its time.
     most_reads: Option<usize>,
-    /// That messages have fields of an earlier release was logged.
-    parts_are_old: Once,
     clock: Clock,
 }
 
@@ -71,7 +69,6 @@ impl Function {
             looks: drift::Looks::default(),
             standing: log::Standing::default(),
             most_reads: None,
-            parts_are_old: Once::new(),
             clock: Clock::system(),
         }
     }

@@ -157,9 +157,6 @@ impl Function {
         let mut selections = Selections::default();
         let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
         let (mut events, mut dropped) = (Vec::new(), Vec::new());
-        if messages.iter().any(|message| message.is_part) {
-            self.parts_are_old.call_once(|| tracing::info!("{OLD_PARTS}"));
-        }
         for message in messages {
             match message.reading {
                 Ok(Subject::Scope(scope)) => requested.entry(scope).or_default().push(message.id),
@@ -242,9 +239,6 @@ fn conclude(cluster: &Cluster, reconciled: Result<(ClusterReport, Claimed), Erro
         }
     }
 }
-
-const OLD_PARTS: &str = "messages for a part of a cluster, which an earlier release has sent, are taken for all of it: \
-                         shard, hop and held in them are ignored";
 
 /// Records and logs a message that is not delivered again.
 fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {

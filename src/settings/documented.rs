@@ -181,9 +181,3 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "1d",
     },
 ];
-
-/// Settings of earlier releases, each with the reason why it no longer has an effect.
-pub const RETIRED: &[(&str, &str)] = &[
-    ("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full"),
-    ("REGISTRY_READ", "only a new process asks discovery, which names to read first"),
-];

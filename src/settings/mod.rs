@@ -23,7 +23,6 @@ use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
 pub use documented::DOCUMENTED;
-use documented::RETIRED;
 pub use parameter_store::{LoadError, load};
 use parameter_store::{Parameters, Text};
 
@@ -63,8 +62,6 @@ pub struct Settings {
     pub stale_clusters_after: SignedDuration,
     /// `EXPIRE_CLUSTERS_AFTER`: the age at which its endpoints leave imports that others serve; `None` means never.
     pub expire_clusters_after: Option<SignedDuration>,
-    /// A warning for each setting that no longer has an effect.
-    pub retired: Vec<String>,
 }
 
 impl Settings {
@@ -109,7 +106,6 @@ impl Settings {
                 duration,
             ),
             expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", duration_or_off),
-            retired: reader.find_retired(),
         };
         reader.finish(settings)
     }
@@ -132,7 +128,7 @@ impl Settings {
         let stale = clusters::mismatch(self.stale_clusters_after, guard.period);
         let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
         let unpaged = self.clusters.iter().all(|it| !it.page).then(|| UNPAGED.to_owned());
-        self.retired.iter().cloned().chain(guard.mismatch()).chain(stale).chain(unpaged).collect()
+        guard.mismatch().into_iter().chain(stale).chain(unpaged).collect()
     }
 }
 
@@ -415,13 +411,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.mistakes.push(Mistake { variable, problem, example });
             T::default()
         })
-    }
-
-    /// A warning for each setting of an earlier release that is still set.
-    pub fn find_retired(&self) -> Vec<String> {
-        let is_set = |name: &str| (self.variable)(name).is_some_and(|text| !text.trim().is_empty());
-        let set = RETIRED.iter().filter(|(name, _)| is_set(name));
-        set.map(|(name, why)| format!("{name} is ignored, since {why}: remove it")).collect()
     }
 
     /// Returns the settings.

@@ -90,24 +90,6 @@ fn tags_that_cloud_map_or_the_function_refuse_are_mistakes() {
 }
 
 #[test]
-fn retired_settings_are_ignored_with_a_warning() {
-    let set = |value| {
-        let of = |name| (name, value);
-        read(&[("CLUSTERS", "blue"), of("NAMESPACE_INSTANCE_LIMIT"), of("REGISTRY_READ")])
-    };
-    for value in ["5000", "0", "many", "discover"] {
-        let warnings = set(value).expect("valid").warnings();
-        insta::allow_duplicates! {
-            insta::assert_snapshot!(warnings.join("\n"), @r"
-            NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it
-            REGISTRY_READ is ignored, since only a new process asks discovery, which names to read first: remove it
-            ");
-        }
-    }
-    assert_eq!(set(" ").expect("valid").warnings(), Vec::<String>::new());
-}
-
-#[test]
 fn heartbeats_that_a_slow_schedule_writes_too_seldom_are_a_warning() {
     let warnings = |schedule: &str, part: &str| {
         let variables = [

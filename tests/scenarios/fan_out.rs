@@ -8,7 +8,6 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, ips, refs};
-use crate::logged::invoke_logged;
 use crate::queue;
 use crate::queue::{batch_of, failures, scope, take_bodies};
 use crate::run::{converge, settled};
@@ -137,24 +136,6 @@ async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() 
         assert!(runs < 20, "it ends");
     }
     assert!(runs > 1, "one run does");
-}
-
-/// Messages for parts of a cluster, as release 0.1.0 has sent them to itself.
-#[tokio::test]
-async fn parts_of_an_earlier_release_are_one_full_sync_and_one_line() {
-    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
-    let (function, _) = with_queue(&fleet).await;
-    let part =
-        |shard: &str| json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": 1 });
-    let parts = batch_of(&[part("0/4"), part("3/4")]);
-    let mut lines = Vec::new();
-    for _ in 0..2 {
-        let (answer, logged) = invoke_logged(&function, &parts).await;
-        assert_eq!(failures(&answer), [""; 0]);
-        lines.extend(logged.into_iter().filter(|line| line.contains("earlier release")));
-    }
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-    assert_eq!((fleet.cloud_map.count("RegisterInstance"), lines.len()), (1, 1), "{lines:?}");
 }
 
 const MINUTE: Duration = Duration::from_mins(1);

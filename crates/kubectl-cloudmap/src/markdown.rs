@@ -215,10 +215,11 @@ enum Side {
 impl PlanDifference {
     /// Returns an error for two plans of different scopes.
     pub fn between(before: Report, after: Report) -> Result<Self, String> {
-        let (of_before, of_after) = (scope(&before, &after), scope(&after, &before));
-        if of_before != of_after {
+        if before.scope != after.scope {
             return Err(format!(
-                "one of the plans is of {of_before}, and the other of {of_after}: plan the same scope twice"
+                "one of the plans is of {}, and the other of {}: plan the same scope twice",
+                scope(&before),
+                scope(&after)
             ));
         }
         let (mut old, mut new) = (rows_by_cluster(&before), rows_by_cluster(&after));
@@ -240,13 +241,9 @@ impl PlanDifference {
     }
 }
 
-/// The scope of a plan. Earlier releases report only whether it was all.
-fn scope(plan: &Report, other: &Report) -> String {
-    match (&plan.scope, &other.scope) {
-        (Some(scope), Some(_)) => scope.clone(),
-        _ if plan.whole => "every cluster".to_owned(),
-        _ => "a part of it".to_owned(),
-    }
+/// The scope of a plan, for people.
+fn scope(plan: &Report) -> &str {
+    plan.scope.as_deref().unwrap_or("no scope")
 }
 
 /// The rows that only one list has. A row that differs by its detail alone is one row with both details.

@@ -304,7 +304,7 @@ mod tests {
         let guard = Guard { period: SignedDuration::from_hours(2), ..Guard::default() };
         let of_guard = guard.mismatch().expect("the schedule is too slow");
         assert!(check_warning(of_guard, guard).fix.is_some());
-        assert_eq!(check_warning("REGISTRY_READ is ignored".to_owned(), guard).fix, None);
+        assert_eq!(check_warning("every cluster has page: false".to_owned(), guard).fix, None);
     }
 }
 

@@ -259,7 +259,7 @@ impl<'w> Kept<'w> {
     }
 }
 
-// The record of the cluster itself, and those that it has under ids of before.
+// The record of the cluster itself, and those that it has under its former ids.
 
 impl Kept<'_> {
     /// Writes the record of a cluster that has none. Until Cloud Map shows it the id may be another cluster's, with records of

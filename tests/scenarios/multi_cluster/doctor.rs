@@ -100,16 +100,9 @@ async fn admission_policy_that_is_not_in_force_is_a_note() {
 }
 
 #[tokio::test]
-async fn admission_policy_of_an_earlier_release_fails_its_check() {
+async fn admission_policy_that_excludes_the_namespace_of_the_probe_is_in_force() {
     let members = Members::start().await;
-    let former = Policy { judges_label_alone: true, ..Policy::default() };
-    members.blue.enforce_admission(Some(former));
-    let lines = [
-        "  ! admission  the API server lets the function add endpoints to any Service, by an EndpointSlice",
-        "    fix: kubectl apply -k deploy/multi-cluster",
-    ];
-    assert_doctor(&members, &[], &["admission"], &lines).await;
-    let excluding = Policy { excluded: vec!["default".to_owned()], ..Policy::default() };
+    let excluding = Policy { excluded: vec!["default".to_owned()] };
     members.blue.enforce_admission(Some(excluding));
     let kept = "  = admission  the API server keeps the function to its own objects";
     assert_doctor(&members, &[], &[], &[kept]).await;

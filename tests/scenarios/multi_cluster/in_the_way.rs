@@ -56,7 +56,7 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
 #[tokio::test]
 async fn import_in_an_excluded_namespace_is_held_back_and_asked_for_once() {
     let members = Members::with_web(&["10.0.0.1"]).await;
-    let excluding = Policy { excluded: vec!["shop".to_owned()], ..Policy::default() };
+    let excluding = Policy { excluded: vec!["shop".to_owned()] };
     members.green.enforce_admission(Some(excluding));
 
     let report = synced(&members.function).await;

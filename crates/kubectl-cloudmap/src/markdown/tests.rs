@@ -21,8 +21,7 @@ fn plan(counts: &Value, clusters: &[Value]) -> Value {
 }
 
 fn difference(before: Value, after: Value) -> PlanDifference {
-    let [before, after] =
-        [before, after].map(|plan| serde_json::from_value(plan).expect("a plan of this release"));
+    let [before, after] = [before, after].map(|plan| serde_json::from_value(plan).expect("a plan"));
     PlanDifference::between(before, after).expect("two plans of one scope")
 }
 
@@ -136,31 +135,19 @@ fn equal_plans_have_no_difference_and_an_incomplete_one_is_an_error() {
 
 #[test]
 fn plans_of_different_scopes_are_refused() {
-    let with = |whole: bool, scope: Option<&str>| {
+    let of = |scope: &str| {
         let mut plan = plan(&json!({}), &[]);
-        plan["whole"] = json!(whole);
         plan["scope"] = json!(scope);
         serde_json::from_value::<Report>(plan).expect("a plan")
     };
-    for (before, after, expected) in [
-        ((true, None), (false, None), Some("of every cluster, and the other of a part of it")),
-        ((true, None), (true, None), None),
-        (
-            (false, Some("blue/shop")),
-            (false, Some("blue/cart")),
-            Some("of blue/shop, and the other of blue/cart"),
-        ),
-        ((false, Some("blue")), (false, Some("green")), Some("of blue, and the other of green")),
-        // A plan of one cluster is all if no other is configured.
-        ((false, Some("blue")), (true, Some("blue")), None),
-        ((false, Some("blue")), (false, None), None),
-    ] {
-        let [before, after] = [before, after].map(|(whole, scope)| with(whole, scope));
-        let refusal = PlanDifference::between(before, after).err();
-        let expected =
-            expected.map(|it| format!("one of the plans is {it}: plan the same scope twice"));
+    for (before, after) in [("blue/shop", "blue/cart"), ("blue", "green")] {
+        let refusal = PlanDifference::between(of(before), of(after)).expect_err("two scopes");
+        let expected = format!(
+            "one of the plans is of {before}, and the other of {after}: plan the same scope twice"
+        );
         assert_eq!(refusal, expected);
     }
+    assert!(PlanDifference::between(of("blue"), of("blue")).is_ok());
 }
 
 #[test]

@@ -14,15 +14,13 @@ const ANNOTATION: &str = "multicluster.k8s.aws/derived-service";
 /// The policy of a cluster.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// As earlier releases had it: whatever has the label passes, in any namespace.
-    pub judges_label_alone: bool,
     /// The excluded namespaces.
     pub excluded: Vec<String>,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { judges_label_alone: false, excluded: vec!["kube-system".to_owned()] }
+        Self { excluded: vec!["kube-system".to_owned()] }
     }
 }
 
@@ -40,7 +38,7 @@ impl Policy {
         }
         let refused = |text: &str| Err(Failure::denied_by_policy(resource, name, text));
         let is_excluded = self.excluded.iter().any(|it| it == namespace);
-        if is_excluded && after.is_some() && !self.judges_label_alone {
+        if is_excluded && after.is_some() {
             return refused(
                 "NamespaceExcluded: cloud-map-sync creates and changes nothing in this namespace",
             );
@@ -56,7 +54,7 @@ impl Policy {
                 "the object does not carry the label {LABEL} before and after"
             ));
         }
-        let Some(after) = after.filter(|_| !self.judges_label_alone) else { return Ok(()) };
+        let Some(after) = after else { return Ok(()) };
         if *resource == SERVICES && !is_derived_service(name, after) {
             return refused("cloud-map-sync writes only derived Services");
         }
