@@ -275,15 +275,10 @@ fn json(value: &Value) -> String {
 
 /// Writes a text to standard output. A closed pipe is no error: readers such as `head` close it early.
 pub fn write(text: &str) -> Result<(), Error> {
-    write_if_open(text).map(|_| ())
-}
-
-/// The same; returns whether standard output is still open.
-pub fn write_if_open(text: &str) -> Result<bool, Error> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        written => Ok(written.is_ok()),
+        _ => Ok(()),
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Show the changes that a sync would make; writes nothing
-    Plan(PlanArguments),
+    Plan(RunArguments),
     /// Sync the Services to Cloud Map now
     Sync(RunArguments),
     /// Adopt instances of other owners that have the address of a Service's endpoint
@@ -85,17 +85,6 @@ pub struct ReportArguments {
     pub aws: Aws,
 }
 
-/// The arguments of `plan`.
-#[derive(Debug, Args)]
-pub struct PlanArguments {
-    /// Plan again and again, and print each plan that differs from the one before
-    #[arg(short, long)]
-    pub watch: bool,
-    /// The scope, the function and the output.
-    #[command(flatten)]
-    pub run: RunArguments,
-}
-
 /// The arguments of `status`.
 #[derive(Debug, Args)]
 pub struct ShownArguments {
@@ -108,9 +97,6 @@ pub struct ShownArguments {
     /// Only the services that this installation created and that have no instance, with the commands to delete them
     #[arg(long)]
     pub created: bool,
-    /// Read again and again, and print each status that differs from the one before
-    #[arg(short, long)]
-    pub watch: bool,
     /// The clusters, the function and the output.
     #[command(flatten)]
     pub status: StatusArguments,
@@ -542,7 +528,7 @@ mod completion_tests {
             ("plan --output=j", "--output=json :4"),
             ("plan --fail-on h", "held-back :4"),
             ("wait --for ", "registered empty :4"),
-            ("status --watch --na", "--namespace :4"),
+            ("status --created --na", "--namespace :4"),
             ("plan -n ", ":4"),
             ("plan --kubeconfig ", ":0"),
             ("validate -f ", ":0"),

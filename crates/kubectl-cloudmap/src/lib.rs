@@ -36,8 +36,8 @@ use cloud_map_sync::report::Report;
 
 use answer::{Code, FunctionAnswer, Shown, complain, print, write};
 use arguments::{
-    Adopt, Approved, Arguments, Aws, Completion, FailOn, OutputArguments, PlanArguments, Purge,
-    RunArguments, ShownArguments, StatusArguments, Targeted, Verb,
+    Adopt, Approved, Arguments, Aws, Completion, FailOn, OutputArguments, Purge, RunArguments,
+    ShownArguments, StatusArguments, Targeted, Verb,
 };
 use outside::{Output, escape};
 use place::RequestedScope;
@@ -68,8 +68,7 @@ pub async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<Code, Error> {
     match arguments.verb {
-        Verb::Plan(PlanArguments { watch: true, run }) => wait::watch_plan(run).await,
-        Verb::Plan(PlanArguments { run, .. }) => run_report("plan", run).await,
+        Verb::Plan(run) => run_report("plan", run).await,
         Verb::Sync(targeted) => run_report("sync", targeted).await,
         Verb::Adopt(adoption) => adopt(adoption).await,
         Verb::Confirm(confirmed) => confirm(confirmed).await,
@@ -82,7 +81,6 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Diff(plans) => markdown::show_difference(&plans),
         Verb::Doctor(clusters) => doctor(clusters).await,
         Verb::Explain(targeted) => explain(targeted).await,
-        Verb::Status(shown) if shown.watch => wait::watch_status(shown).await,
         Verb::Status(shown) => status(shown).await,
         Verb::Wait(wait) => wait::wait(wait).await,
         Verb::Validate(validate) => {
@@ -136,22 +134,15 @@ async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
 // The verb `status`: of all Cloud Map services, of one, or of those of one Cloud Map namespace. The function reads all of
 // them, since the list of services has the namespaces of all; what is not asked for is left out of its answer here.
 
-/// Requests the status, without what is not asked for.
-async fn read_status(
-    shown: &ShownArguments,
-) -> Result<FunctionAnswer<actions::status::Status>, Error> {
-    let StatusArguments { clusters, output } = &shown.status;
-    let place = place::resolve(&clusters.clone().into())?;
+/// Shows the status, without the services that are not asked for. A name that is not there is an error.
+async fn status(shown: ShownArguments) -> Result<Code, Error> {
+    let StatusArguments { clusters, output } = shown.status;
+    let place = place::resolve(&clusters.into())?;
     let command =
         FunctionRequest { created: shown.created, ..FunctionRequest::new("status", place) };
     let mut value = request(&output.aws, &command).await?;
     narrow(&mut value, shown.name.as_deref(), shown.namespace.as_deref());
-    Ok(FunctionAnswer::read(value)?)
-}
-
-/// Shows the status. A name that is not there is an error.
-async fn status(shown: ShownArguments) -> Result<Code, Error> {
-    let answer = read_status(&shown).await?;
+    let answer: FunctionAnswer<actions::status::Status> = FunctionAnswer::read(value)?;
     let status = &answer.parsed;
     let is_empty = status.registries.iter().all(|registry| registry.services.is_empty());
     if let Some(name) = shown.name.filter(|_| is_empty && status.ok) {
@@ -160,7 +151,7 @@ async fn status(shown: ShownArguments) -> Result<Code, Error> {
         )
         .into());
     }
-    print(&answer, shown.status.output.format)?;
+    print(&answer, output.format)?;
     Ok(Code::from_success(status.ok))
 }
 

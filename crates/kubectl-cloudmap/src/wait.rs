@@ -1,19 +1,16 @@
-//! Requests again and again. The verb `wait` plans one Service until it is registered, or has no instance left, for pipelines
-//! that go on only then. `--watch` prints each answer that differs from the one before, until the command is ended. Neither
-//! writes: a sync is the function's, or another command's.
+//! The verb `wait` plans one Service again and again until it is registered, or has no instance left, for pipelines that go
+//! on only then. It writes nothing: a sync is the function's, or another command's.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::answer::{Code, complain, text, write, write_if_open};
-use super::arguments::{
-    AwaitedState, Format, OutputArguments, RunArguments, ShownArguments, Targeted, Wait,
-};
+use super::answer::{Code, write};
+use super::arguments::{AwaitedState, Wait};
 use super::outside::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
-use super::{Error, ask, place, read_status};
+use super::{Error, ask, place};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::{Report, ServiceReport, count};
 
@@ -159,52 +156,6 @@ impl Display for PlannedService {
         }
         parts.extend(self.obstacles.iter().cloned());
         f.write_str(&parts.join("; "))
-    }
-}
-
-/// The time between an answer and the next question. Each reads all of Cloud Map, or the cluster.
-const BETWEEN_ANSWERS: Duration = Duration::from_secs(10);
-
-/// Watches the changes that a sync would make.
-pub async fn watch_plan(run: RunArguments) -> Result<Code, Error> {
-    let Targeted { place, output: OutputArguments { aws, format } } = run.targeted;
-    let command = FunctionRequest::new("plan", place::resolve(&place)?);
-    watch(format, async || Ok(text(&ask::<Report>(&aws, &command).await?, format)?)).await
-}
-
-/// Watches the owners of instances.
-pub async fn watch_status(shown: ShownArguments) -> Result<Code, Error> {
-    let format = shown.status.output.format;
-    watch(format, async || Ok(text(&read_status(&shown).await?, format)?)).await
-}
-
-/// The first question must be answered; a later error is printed, and the next answer may be there again.
-async fn watch(
-    format: Format,
-    ask: impl AsyncFn() -> Result<String, Error>,
-) -> Result<Code, Error> {
-    let mut shown = ask().await?;
-    let mut is_read = write_if_open(&shown)?;
-    while is_read {
-        sleep(BETWEEN_ANSWERS).await;
-        match ask().await {
-            Ok(text) if text == shown => {}
-            Ok(text) => {
-                is_read = write_if_open(&format!("{}{text}", between(format)))?;
-                shown = text;
-            }
-            Err(error) => complain(&format!("error: {}", chain(&*error))),
-        }
-    }
-    Ok(Code::InStep)
-}
-
-/// What separates two answers.
-fn between(format: Format) -> &'static str {
-    match format {
-        Format::Table | Format::Wide | Format::Md | Format::Name => "\n",
-        Format::Yaml => "---\n",
-        Format::Json => "",
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::terminal::{Terminal, answering, deploy, in_step, with_function};
 use crate::cold_start::stand_in;
@@ -159,31 +158,6 @@ async fn status_of_one_name_or_namespace_leaves_the_rest_out() {
         terminal.run("explain service/web -n shop -o name").await.output,
         "prod.local/web\n"
     );
-}
-
-#[tokio::test]
-async fn watch_prints_what_has_changed_until_it_is_ended() {
-    let (_world, _, _lambda, terminal) = with_function(&[]).await;
-    let mut plan = terminal.start("plan -n shop --watch -o name");
-    let mut status = terminal.start("status web --watch -o json");
-    let mut planned = BufReader::new(plan.stdout.take().expect("piped")).lines();
-    let mut shown = BufReader::new(status.stdout.take().expect("piped")).lines();
-    assert_eq!(planned.next_line().await.expect("text").as_deref(), Some("prod.local/web"));
-    assert_eq!(shown.next_line().await.expect("text").as_deref(), Some("{"));
-
-    assert_eq!(terminal.run("sync -n shop").await.code, Some(0));
-
-    assert_eq!(planned.next_line().await.expect("text").as_deref(), Some(""), "nothing is planned");
-    let mut next = String::new();
-    while !next.contains("\"count\": 1") {
-        next = shown.next_line().await.expect("text").expect("another answer");
-    }
-    for mut process in [plan, status] {
-        assert_eq!(process.try_wait().expect("its state"), None, "it goes on");
-        process.kill().await.expect("it is ended");
-    }
-    let refused = terminal.run("sync --watch").await;
-    assert!(refused.errors.contains("unexpected argument '--watch'"), "{refused:?}");
 }
 
 #[tokio::test]

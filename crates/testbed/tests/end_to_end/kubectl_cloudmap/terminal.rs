@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use crate::cold_start::stand_in;
 use crate::lambda::Lambda;
@@ -101,13 +101,6 @@ impl Terminal {
     pub async fn run(&self, words: &str) -> Printed {
         let mut command = self.command(program("kubectl-cloudmap"));
         output(command.args(words.split_whitespace())).await
-    }
-
-    /// Starts it with these words; it is ended with its handle.
-    pub fn start(&self, words: &str) -> Child {
-        let mut command = self.command(program("kubectl-cloudmap"));
-        let command = command.args(words.split_whitespace()).kill_on_drop(true);
-        command.stdout(Stdio::piped()).spawn().expect("the command starts")
     }
 
     /// Runs it on a terminal, where somebody types a line. What it prints comes all in one, with the line
