@@ -48,7 +48,7 @@ class Source:
     """One file: the kinds of its lines, and the nodes of its items."""
 
     def __init__(self, path):
-        self.folder = path.parent
+        self.path, self.folder = path, path.parent
         self.code, self.plain, self.doc, self.test, self.test_modules, self.items = set(), set(), set(), set(), [], []
         for node, is_inner in nodes(PARSER.parse((ROOT / path).read_bytes()).root_node):
             if node.type in COMMENTS:
