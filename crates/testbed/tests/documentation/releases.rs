@@ -1,4 +1,4 @@
-//! The changelog, the upgrade notes and the table of versions.
+//! The changelog, the table of versions and the parts of a release.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn every_item_of_the_changelog_fits_into_two_lines() {
     let pages = all_pages();
     let items = pages["CHANGELOG.md"].split("\n- ").skip(1);
     let items: Vec<&str> = items.filter_map(|item| item.split("\n#").next()).collect();
-    assert!(items.len() > 20, "{}", items.len());
+    assert!(!items.is_empty());
     for item in items {
         let length = item.trim_end().chars().count();
         assert!(length <= CHANGELOG_LIMIT, "{length} characters: {item}");
@@ -55,22 +55,11 @@ fn the_table_of_versions_is_that_of_the_code_and_the_tests() {
     assert!(TEMPLATE.contains("Runtime: provided.al2023"));
 }
 
-/// `.ci/release check` refuses a tag without its section.
 #[test]
-fn the_changelog_and_the_upgrade_notes_have_this_version_below_what_is_not_released() {
+fn the_changelog_begins_with_this_version() {
     let pages = all_pages();
-    let headings = |text: &str, level: &str| -> Vec<String> {
-        text.lines().filter_map(|it| it.strip_prefix(level)).map(str::to_owned).collect()
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    let changelog = headings(&pages["CHANGELOG.md"], "## ");
-    assert_eq!(changelog[0], "Unreleased");
-    let date =
-        changelog[1].strip_prefix(&format!("{version} (")).and_then(|it| it.strip_suffix(')'));
-    let date: Option<k8s_openapi::jiff::civil::Date> = date.and_then(|it| it.parse().ok());
-    assert!(date.is_some(), "{}", changelog[1]);
-    let notes = pages["docs/upgrading.md"].split("\n## Upgrade notes\n").nth(1).expect("the notes");
-    assert_eq!(headings(notes, "### ")[..2], ["Unreleased", version]);
+    let heading = pages["CHANGELOG.md"].lines().find_map(|line| line.strip_prefix("## "));
+    assert_eq!(heading, Some(env!("CARGO_PKG_VERSION")));
 }
 
 /// Whether a part of a release could be made in `dist`, and what was printed.
@@ -148,9 +137,9 @@ fn the_notes_of_a_release_are_its_section_of_the_changelog() {
     let (is_made, text) = notes(concat!("v", env!("CARGO_PKG_VERSION")));
     let changelog = include_str!("../../../../CHANGELOG.md");
     let mut sections = changelog.split("\n## ").skip(1);
-    let heading = concat!(env!("CARGO_PKG_VERSION"), " (");
-    let section = sections.find(|it| it.starts_with(heading)).expect("the section");
-    let section = section.split_once('\n').expect("a heading").1.trim();
+    let heading = concat!(env!("CARGO_PKG_VERSION"), "\n");
+    let section = sections.find_map(|section| section.strip_prefix(heading)).expect("the section");
+    let section = section.trim();
     assert!(is_made && text.lines().count() == section.lines().count(), "{text}");
     let page = concat!(
         "](https://github.com/example/cloud-map-sync/blob/v",
