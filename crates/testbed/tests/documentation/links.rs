@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::pages::{README, all_pages, links, pages, quoted};
+use crate::pages::{README, all_pages, links, pages};
 use testbed::programs::files_below;
 
 #[test]
@@ -60,23 +60,6 @@ fn every_page_that_code_and_manifests_name_exists() {
         }
     }
     assert!(found > 20, "{found}");
-}
-
-/// A break that was found is a test, which RELIABILITY.md has in the last column.
-#[test]
-fn every_test_that_a_break_became_exists() {
-    let sources = texts(&["src", "tests", "crates"]);
-    let (_, page) = text("RELIABILITY.md");
-    let last = |line: &str| line.strip_suffix(" |")?.rsplit_once(" | ").map(|it| it.1.to_owned());
-    let cells: Vec<String> =
-        page.lines().filter_map(last).filter(|it| it.starts_with('`')).collect();
-    assert!(cells.len() > 20, "{cells:?}");
-    for name in cells.iter().flat_map(|cell| quoted(cell)) {
-        let function = format!("fn {name}(");
-        let is_made =
-            |text: &str| text.contains(&function) || text.contains(&format!("    {name};"));
-        assert!(sources.iter().any(|(_, text)| is_made(text)), "no test {name}");
-    }
 }
 
 /// A file by its path from the root.
