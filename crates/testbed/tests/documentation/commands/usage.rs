@@ -11,6 +11,7 @@ use testbed::ROOT;
 pub const USAGES: &[(&str, &str)] = &[
     (".ci/iam.py", "--write"),
     (".ci/release", ""),
+    (".ci/release", "function WORD"),
     (".ci/run", ""),
     (".ci/sam-build", ""),
     ("cargo", "bench -p CRATE --bench BENCH --bench BENCH -- WORD"),
@@ -42,7 +43,6 @@ pub const USAGES: &[(&str, &str)] = &[
     ("git", "clone URL"),
     ("git", "pull"),
     ("go", "install MODULE"),
-    ("grep", "-nE WORD FILE"),
     ("mv", "FILE FILE"),
     ("pip", "install --requirement FILE"),
     ("pip", "install PACKAGE PACKAGE"),
