@@ -12,7 +12,7 @@ use crate::TEMPLATE;
 use crate::pages::{all_pages, pages, quoted};
 
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 26] = [
+const NO_SETTINGS: [&str; 25] = [
     "ACCESS_DENIED",
     "API_AND_CONFIG_MAP",
     "AWS_INSTANCE_IPV4",
@@ -32,7 +32,6 @@ const NO_SETTINGS: [&str; 26] = [
     "HTTP_PROXY",
     "INVALID_CHANGE_BATCH",
     "IP_COOLDOWN_PERIOD",
-    "NAMESPACE_INSTANCE_LIMIT",
     "NO_COLOR",
     "NO_PROXY",
     "OLD_ROLE_ARN",
