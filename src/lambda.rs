@@ -74,9 +74,9 @@ async fn invoke(
     let qualifier = qualifier(&context);
     let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
     let (function, now) = (&context.env_config.function_name, SystemTime::now());
-    let (report, queued) = (reply.report.as_ref(), &reply.queued);
-    let written = metrics::write(report, queued, metrics, function, now, &mut io::stdout());
-    if let Err(error) = written {
+    if let Some(report) = &reply.report
+        && let Err(error) = metrics::write(report, metrics, function, now, &mut io::stdout())
+    {
         tracing::error!("metrics are not written: {}", chain(&error));
     }
     reply.into_body().map_err(|error| diagnostic(error.kind(), &error))

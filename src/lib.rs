@@ -18,7 +18,7 @@
 //!
 //! | Room | Contents |
 //! |---|---|
-//! | [`function`] | one invocation: its clusters, scope, messages, fan-out, answer and log |
+//! | [`function`] | one invocation: its clusters, scope, messages, answer and log |
 //! | [`actions`], [`cleanup`] | a person's questions and purges; dead clusters and empty services |
 //! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
 //! | [`clients`] | every client, built once a process, by account and Region |

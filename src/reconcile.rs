@@ -36,9 +36,6 @@ pub enum Error {
     /// The cluster or its registry could not be read.
     #[error(transparent)]
     Publish(#[from] Failed),
-    /// The exports of the cluster could not be read, for a cleanup.
-    #[error("its exports could not be read: {0}")]
-    Exports(String),
 }
 
 impl From<time::error::Elapsed> for Error {

@@ -103,7 +103,6 @@ impl Story {
         self.sandbox.cloud_map().forget_calls();
         let rest = [
             "direct-adopt-owner",
-            "direct-cleanup",
             "direct-confirm",
             "direct-doctor",
             "direct-explain",

@@ -1,4 +1,4 @@
-//! The cleanup after all clusters were read, by a full sync or by the action `cleanup`: orphans, the instances of clusters
+//! The cleanup after all clusters were read, by a full sync: orphans, the instances of clusters
 //! that are gone or no longer configured (`dead_clusters`), and our Cloud Map services that are empty and not needed as
 //! they are: each candidate is read once more, deleted and reported. Wiring only; the rules are in
 //! [`crate::publish::plan`].
@@ -11,12 +11,11 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
-use crate::model::{CloudMapService, Outcome, Place, Registry, Selection, ServiceKey};
+use crate::model::{CloudMapService, Outcome, Place, Registry, ServiceKey};
 use crate::publish::plan::{Claimed, DeletionVerdict, Reason};
-use crate::publish::{self, apply, observe};
-use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Deletion, EmptyServices, Mode};
-use crate::settings::Cluster;
+use crate::publish::{apply, observe};
+use crate::reconcile::Invocation;
+use crate::report::{Deletion, EmptyServices, Mode};
 
 /// The number of services that are processed at once. The client limits the calls themselves.
 const CONCURRENCY: usize = 8;
@@ -26,34 +25,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Invocation<'_> {
-    /// Reads the claims of a cluster, those of its exports among them, and sets the TTLs of names that it shares.
-    ///
-    /// # Errors
-    /// Returns an error if the cluster, its exports or the registry could not be read completely.
-    pub async fn clean_up_cluster(
-        &self,
-        cluster: &Cluster,
-        registry: &observe::SharedRegistry,
-    ) -> Result<(ClusterReport, Claimed), Error> {
-        // The objects of its imports claim nothing.
-        let of_exports = match self.join(cluster, &Selection::nothing()).await {
-            Some(Ok(joined)) if joined.exports() => {
-                publish::claims(&joined.exporting(registry), self.deadline).await?
-            }
-            Some(Err(obstacle)) if obstacle.failed => return Err(Error::Exports(obstacle.detail)),
-            Some(_) | None => Claimed::default(),
-        };
-        let shared = self.connected(cluster, async |connection| {
-            let world = self.world(cluster, connection, registry);
-            if let Some(account) = cluster.registry_account(&world.owner.cluster) {
-                registry.set_account(account);
-            }
-            Ok(publish::share_ttls(&world, self.options()).await?)
-        });
-        let (report, claimed) = shared.await?;
-        Ok((report, claimed.and(of_exports)))
-    }
-
     /// Deletes the unneeded services of a registry, or plans it. `claimed` are the claims of all configured clusters;
     /// `unknown` are the reasons why some claims are unknown. `seen` are the ARNs of services that were processed in
     /// another registry, since two roles may belong to one account.

@@ -122,8 +122,6 @@ words! {
         Purge = "purge",
         /// Sync a whole cluster, and carry out a loss that the guard holds.
         Confirm = "confirm",
-        /// Make the changes that rest on the claims of all clusters, and no others.
-        Cleanup = "cleanup",
         /// Count the instances of each party in each Cloud Map service.
         Status = "status",
         /// Show the fate of each endpoint of one Service, with the reason.
@@ -135,8 +133,7 @@ words! {
 
 impl Action {
     /// The fields that a command may have. Those that write may have the Region of their cluster: a name alone may be that
-    /// of another cluster there. `confirm` has no namespace, since the guard holds whole clusters, and `cleanup`
-    /// no scope: it deletes only what no cluster claims.
+    /// of another cluster there. `confirm` has no namespace, since the guard holds whole clusters.
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],
@@ -148,12 +145,10 @@ impl Action {
             Self::Confirm => &["action", "cluster", "region"],
             Self::Status => &["action", "cluster", "created"],
             Self::Doctor => &["action", "cluster"],
-            Self::Cleanup => &["action"],
         }
     }
 
     /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
-    /// `cleanup` does what the settings let the schedule do.
     pub fn is_administrative(self) -> bool {
         matches!(self, Self::Adopt | Self::Purge | Self::Confirm)
     }

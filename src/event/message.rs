@@ -1,4 +1,4 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope; or an
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or a scope's own fields -> scope; or an
 //! event of Cloud Map. Each record is read independently, so an invalid one does not affect the others: it has a reason,
 //! whose only text of the message is a checked kind, so that it can be logged and counted as it is.
 //!
@@ -45,15 +45,13 @@ pub struct Receipt {
     pub handle: String,
     /// The number of deliveries, including this one.
     pub receives: u32,
-    /// The ARN of the queue, as the event has it.
-    pub queue: Option<String>,
 }
 
 impl Receipt {
     fn from_record(record: &SqsMessage) -> Option<Self> {
         let receives = record.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
         let handle = record.receipt_handle.clone().filter(|handle| !handle.is_empty())?;
-        Some(Self { handle, receives, queue: record.event_source_arn.clone() })
+        Some(Self { handle, receives })
     }
 }
 
@@ -83,7 +81,7 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusa
     let Some(Opened { content, cluster }) = open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        return forwarder::read(object).unwrap_or_else(|| read_own(object)).map(Subject::Scope);
+        return forwarder::read(object).unwrap_or_else(|| read_scope(object)).map(Subject::Scope);
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;
@@ -93,9 +91,9 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusa
     })
 }
 
-/// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other
-/// fields are ignored, since a message can only select a scope; `confirm` and other actions are rejected.
-fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
+/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
+/// can only select a scope; `confirm` and other actions are rejected.
+fn read_scope(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if object.contains_key("confirm") {
         return Err(Unusable::ActionNotAllowed { action: "confirm" });
     }
@@ -106,7 +104,7 @@ fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if !["cluster", "namespace", "service"].iter().any(|field| object.contains_key(*field)) {
         return Err(Unusable::UnknownShape);
     }
-    let scope = Scope::from_fields(object)?.of_import(object)?;
+    let scope = Scope::from_fields(object)?;
     match scope.namespace {
         Some(_) => Ok(scope),
         // A sync of a whole cluster must be requested by an action.
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn own_messages_name_a_scope_or_request_a_sync() {
+    fn message_names_a_scope_or_requests_a_sync() {
         let rows = [
             (
                 json!({"cluster": "blue", "namespace": "shop", "service": "web"}),
@@ -291,17 +289,6 @@ mod tests {
             (json!({"action": "sync"}), Ok("every cluster")),
             (json!({"action": "sync", "cluster": "green"}), Ok("green")),
             (json!({"action": "sync", "namespace": "shop"}), Ok("the only cluster/shop")),
-            (
-                json!({"cluster": "blue", "namespace": "shop", "service": "web", "import": true}),
-                Ok("blue/shop/web (import)"),
-            ),
-            (
-                json!({"namespace": "shop", "service": "web", "import": false}),
-                Ok("the only cluster/shop/web"),
-            ),
-            (json!({"namespace": "shop", "import": true}), Err("incomplete_scope")),
-            (json!({"namespace": "shop", "service": "web", "import": 1}), Err("invalid_name")),
-            (json!({"namespace": "shop", "service": "web", "import": "true"}), Err("invalid_name")),
             (json!({"cluster": "blue"}), Err("incomplete_scope")),
             (json!({"cluster": "blue", "service": "web"}), Err("incomplete_scope")),
             (json!({"namespace": null}), Err("incomplete_scope")),

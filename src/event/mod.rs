@@ -166,16 +166,12 @@ pub struct Scope {
     pub namespace: Option<String>,
     /// The Kubernetes Service; absent: all of the namespace.
     pub service: Option<String>,
-    /// Whether the Service is only imported: another invocation has synced its exports.
-    #[serde(skip)]
-    pub import_only: bool,
 }
 
 impl Scope {
     /// Every Service of every configured cluster.
     pub fn every() -> Self {
-        let (namespace, service) = (None, None);
-        Self { cluster: ClusterName::Every, namespace, service, import_only: false }
+        Self { cluster: ClusterName::Every, namespace: None, service: None }
     }
 
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
@@ -191,23 +187,10 @@ impl Scope {
         }
     }
 
-    /// Reads those fields, and `import`, of a message that the function sent to itself for another cluster. It names one
-    /// Service.
-    fn of_import(self, object: &Map<String, Value>) -> Result<Self, Unusable> {
-        match object.get("import") {
-            None | Some(Value::Null | Value::Bool(false)) => Ok(self),
-            Some(Value::Bool(true)) if self.service.is_some() => {
-                Ok(Self { import_only: true, ..self })
-            }
-            Some(Value::Bool(true)) => Err(Unusable::IncompleteScope { missing: "service" }),
-            Some(_) => Err(Unusable::InvalidName { field: "import", expected: "true or false" }),
-        }
-    }
-
     /// A namespace, or one Service of it, without the cluster's name.
     fn inside(namespace: String, service: Option<String>) -> Self {
         let namespace = Some(namespace);
-        Self { cluster: ClusterName::Only, namespace, service, ..Self::every() }
+        Self { cluster: ClusterName::Only, namespace, service }
     }
 
     /// Sets the cluster, unless the scope already has one.
@@ -225,7 +208,7 @@ impl fmt::Display for Scope {
         for name in [&self.namespace, &self.service].into_iter().flatten() {
             write!(f, "/{name}")?;
         }
-        f.write_str(if self.import_only { " (import)" } else { "" })
+        Ok(())
     }
 }
 

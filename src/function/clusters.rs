@@ -104,12 +104,6 @@ impl Function {
         described.or_else(|error| self.clients.arn_of(cluster).ok_or(error))
     }
 
-    /// The cluster in messages to the function itself. The name alone would not do if another account has one of it.
-    pub(super) fn name_in_messages(&self, cluster: &Cluster) -> String {
-        let arn = self.clients.arn_of(cluster).filter(|_| !cluster.namesakes.is_empty());
-        arn.map_or_else(|| cluster.label().to_owned(), |arn| arn.to_string())
-    }
-
     /// The clusters and Services of a scope.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
         self.decide(&scope.cluster).await.map_err(|error| arn_unknown(&error))?;
@@ -180,12 +174,7 @@ fn warn_of_entry(error: &clients::Error) -> Option<String> {
 
 /// The selected Services by the cluster's index in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selections {
-    /// To be synced.
-    synced: BTreeMap<usize, Selection>,
-    /// To be imported only: another invocation synced their exports.
-    imported: BTreeMap<usize, Selection>,
-}
+pub struct Selections(BTreeMap<usize, Selection>);
 
 /// The error of a scope with an unknown or ambiguous cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -228,24 +217,25 @@ impl UnknownCluster {
 
 impl Selections {
     pub fn everything(clusters: &Configured<'_>) -> Self {
-        let synced = clusters.entries().map(|index| (index, Selection::Everything)).collect();
-        Self { synced, ..Self::default() }
+        Self(clusters.entries().map(|index| (index, Selection::Everything)).collect())
     }
 
     /// Single Services to sync, each with its cluster's index in the settings.
     pub fn of_services(services: impl Iterator<Item = (usize, ServiceRef)>) -> Self {
-        let mut synced = BTreeMap::new();
-        services.for_each(|(index, it)| add(&mut synced, index, &Selection::service(it)));
-        Self { synced, imported: BTreeMap::new() }
+        let mut selections = Self::default();
+        for (index, service) in services {
+            selections.add(index, &Selection::service(service));
+        }
+        selections
     }
 
     /// The Services to sync in any cluster; `None` if no cluster is to be synced.
     pub fn all(&self) -> Option<Selection> {
-        self.synced.values().cloned().reduce(Selection::union)
+        self.0.values().cloned().reduce(Selection::union)
     }
 
     pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {
-        self.synced == Self::everything(clusters).synced
+        *self == Self::everything(clusters)
     }
 
     /// Resolves a scope to configured clusters and their Services.
@@ -265,12 +255,8 @@ impl Selections {
                 (Some(namespace), None) => Selection::namespace(namespace),
                 (None, _) => Selection::Everything,
             };
-            let selected = indexes.into_iter().map(|it| (it, selection.clone())).collect();
-            return Ok(if scope.import_only {
-                Self { imported: selected, ..Self::default() }
-            } else {
-                Self { synced: selected, ..Self::default() }
-            });
+            let selected = indexes.into_iter().map(|index| (index, selection.clone()));
+            return Ok(Self(selected.collect()));
         }
         let configured = clusters.labels();
         Err(match &scope.cluster {
@@ -282,40 +268,30 @@ impl Selections {
         })
     }
 
-    /// Whether anything of a cluster is to be synced or imported.
-    pub fn are_about(&self, index: usize) -> bool {
-        self.synced.contains_key(&index) || self.imported.contains_key(&index)
-    }
-
     /// Adds the Services of other selections.
     pub fn extend(&mut self, other: &Self) {
-        other.iter().for_each(|(index, it)| add(&mut self.synced, index, it));
-        other.imported().for_each(|(index, it)| add(&mut self.imported, index, it));
+        for (index, selection) in other.iter() {
+            self.add(index, selection);
+        }
+    }
+
+    fn add(&mut self, index: usize, more: &Selection) {
+        let selection = match self.0.remove(&index) {
+            Some(present) => present.union(more.clone()),
+            None => more.clone(),
+        };
+        self.0.insert(index, selection);
     }
 
     /// The Services of a cluster to sync.
     pub fn of(&self, index: usize) -> Option<&Selection> {
-        self.synced.get(&index)
+        self.0.get(&index)
     }
 
     /// The index in the settings of each cluster to sync, with its selection.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Selection)> {
-        self.synced.iter().map(|(index, selection)| (*index, selection))
+        self.0.iter().map(|(index, selection)| (*index, selection))
     }
-
-    /// The same of each cluster that only imports.
-    pub fn imported(&self) -> impl Iterator<Item = (usize, &Selection)> {
-        self.imported.iter().map(|(index, selection)| (*index, selection))
-    }
-}
-
-/// Adds Services of a cluster.
-pub fn add(all: &mut BTreeMap<usize, Selection>, index: usize, more: &Selection) {
-    let selection = match all.remove(&index) {
-        Some(present) => present.union(more.clone()),
-        None => more.clone(),
-    };
-    all.insert(index, selection);
 }
 
 #[cfg(test)]
@@ -361,20 +337,15 @@ mod tests {
     }
 
     #[test]
-    fn scope_of_an_import_syncs_no_cluster() {
+    fn selections_of_several_scopes_add_up() {
         let clusters = clusters("blue,green");
         let configured = Configured::new(&clusters, |cluster| cluster.arn.clone());
-        let green = || scope(ClusterName::Named("green".to_owned()));
-        let import = Scope { import_only: true, ..green() };
-        let resolve = |scope: &Scope| Selections::resolve(scope, &configured).expect("configured");
-        let import = resolve(&import);
-        assert_eq!((import.iter().count(), import.all()), (0, None));
-        let mut both = import;
-        both.extend(&resolve(&green()));
-        assert_eq!((both.iter().count(), both.imported().count()), (1, 1));
+        let green = scope(ClusterName::Named("green".to_owned()));
+        let green = Selections::resolve(&green, &configured).expect("configured");
         let mut all = Selections::everything(&configured);
-        all.extend(&both);
+        all.extend(&green);
         assert!(all.is_everything(&configured));
+        assert!(!green.is_everything(&configured));
     }
 
     /// The entry with a name is number 0, that with an ARN number 1.

@@ -25,10 +25,6 @@ impl Function {
         }
         let answer = match command.action {
             Action::Purge => Box::pin(self.purge(command, deadline)).await,
-            Action::Cleanup => {
-                let report = Box::pin(self.clean_up(&self.invocation(true, deadline))).await;
-                Ok(Reply::to_direct(report))
-            }
             _ => Box::pin(self.run_selected(command, deadline)).await,
         };
         answer.unwrap_or_else(Reply::refused)
@@ -60,7 +56,7 @@ impl Function {
             Action::Status => return Ok(query().await.status(&selections, command.created).await),
             Action::Doctor => return Ok(query().await.doctor(&selections).await),
             Action::Explain => return query().await.explain(&selections, command).await,
-            Action::Plan | Action::Purge | Action::Cleanup => self.invocation(false, deadline),
+            Action::Plan | Action::Purge => self.invocation(false, deadline),
             Action::Sync => self.invocation(true, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {

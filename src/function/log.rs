@@ -310,8 +310,7 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
 
 /// Logs the counts of the whole run.
 pub(super) fn run(report: &Report) {
-    let (clusters, run) = (report.clusters.len(), if report.cleanup { "cleanup" } else { "run" });
-    info!(clusters, ok = report.ok, mode = %report.mode, "{run} {}", report.counts);
+    info!(clusters = report.clusters.len(), ok = report.ok, mode = %report.mode, "run {}", report.counts);
 }
 
 // The lines of a report by which a run is compared with the ones before. A note with the present time is planned anew in

@@ -7,7 +7,7 @@ mod clustersets;
 mod direct;
 mod drift;
 mod log;
-mod own_queue;
+mod redelivery;
 mod run;
 
 use std::collections::BTreeMap;
@@ -27,18 +27,16 @@ use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
 use clusters::{Selections, UnknownCluster};
-use own_queue::OwnQueue;
-pub use own_queue::delay;
+use redelivery::Queue;
+pub use redelivery::delay;
 
 /// The function: its settings, and the clients that warm invocations reuse.
 pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<observe::Memory>>>,
-    /// The queue of full syncs, with `FAN_OUT`.
-    full_sync_queue: Option<OwnQueue>,
-    /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
-    queue: Option<OwnQueue>,
+    /// The queue of messages about single Services (`QUEUE_URL`).
+    queue: Option<Queue>,
     out_of_step: drift::OutOfStep,
     existences: Existences,
     silent: clustersets::Silent,
@@ -53,15 +51,12 @@ pub struct Function {
 impl Function {
     /// The function with `settings`; `config` is that of its AWS clients.
     pub fn new(settings: Settings, config: aws_config::SdkConfig) -> Self {
-        let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
-        let full_sync_queue = queue(settings.fan_out.as_ref());
-        let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
+        let queue = settings.queue_url.as_ref().map(|url| Queue::new(&config, url));
         let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
         Self {
             settings,
             clients,
             memories: Mutex::default(),
-            full_sync_queue,
             queue,
             out_of_step: drift::OutOfStep::default(),
             existences: Existences::default(),
@@ -103,10 +98,11 @@ impl Function {
             Err(error) => Reply::refused(error.into()),
             Ok(event::Payload::Schedule) => Box::pin(self.run_schedule(deadline)).await,
             Ok(event::Payload::Queue(messages)) => {
-                let receipts = own_queue::receipts(&messages);
+                let receipts = redelivery::receipts(&messages);
                 let (report, failed) = Box::pin(self.sync_messages(messages, deadline)).await;
-                let failed = self.returning(&receipts, failed);
-                self.postpone(&receipts, &failed, deadline).await;
+                if let Some(queue) = &self.queue {
+                    queue.postpone(&receipts, &failed, deadline).await;
+                }
                 Reply::to_queue(report, failed)
             }
             Ok(event::Payload::AuditLog(messages)) => {
@@ -123,9 +119,6 @@ impl Function {
     }
 
     async fn run_schedule(&self, deadline: Deadline) -> Reply {
-        if let Some(answer) = self.fan_out().await {
-            return answer;
-        }
         let selections = Selections::everything(&self.configured());
         let run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         Reply::to_schedule(run.0)
@@ -209,8 +202,6 @@ impl Error {
 pub struct Reply {
     /// The report; absent if the payload was rejected or is a query.
     pub report: Option<Report>,
-    /// The ARNs of the clusters whose full sync was queued (`FAN_OUT`), without those that do not page.
-    pub queued: Vec<String>,
     /// The response if it is not the report.
     response: Result<Option<Value>, Error>,
 }
@@ -231,35 +222,30 @@ pub enum Body {
 
 impl Reply {
     fn refused(error: Error) -> Self {
-        Self::queued(Vec::new(), Err(error))
-    }
-
-    /// The response to the schedule if the full syncs of the clusters were queued.
-    fn queued(queued: Vec<String>, response: Result<Value, Error>) -> Self {
-        Self { report: None, queued, response: response.map(Some) }
+        Self { report: None, response: Err(error) }
     }
 
     /// The response to a query: `status`, `doctor` or `explain`, with the release of the function.
     fn to_query(answer: impl Shorten) -> Self {
         let mut answer = within_limit(answer);
         answer["release"] = json!(RELEASE);
-        Self::queued(Vec::new(), Ok(answer))
+        Self { report: None, response: Ok(Some(answer)) }
     }
 
     /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms
     /// count these errors.
     fn to_schedule(report: Report) -> Self {
         let response = if report.ok {
-            Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
+            Ok(Some(json!({ "ok": true, "mode": report.mode, "counts": report.counts })))
         } else {
             Err(Error::SyncIncomplete(Box::new(report.counts)))
         };
-        Self { report: Some(report), ..Self::queued(Vec::new(), response) }
+        Self { report: Some(report), response }
     }
 
     /// The response to a direct invocation: always the report.
     fn to_direct(report: Report) -> Self {
-        Self { report: Some(report), queued: Vec::new(), response: Ok(None) }
+        Self { report: Some(report), response: Ok(None) }
     }
 
     /// The response to the queue: the ids of the messages to deliver again.
@@ -268,7 +254,7 @@ impl Reply {
         for id in failed {
             response.add_failure(id);
         }
-        Self { report: Some(report), ..Self::queued(Vec::new(), Ok(json!(response))) }
+        Self { report: Some(report), response: Ok(Some(json!(response))) }
     }
 
     /// The response. A report that is too large for Lambda is shortened.

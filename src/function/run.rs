@@ -73,25 +73,6 @@ impl Function {
         (report, indexes)
     }
 
-    /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
-    /// read is an error in the report.
-    pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
-        let clusters = &self.settings.clusters;
-        let registries = self.registries_of(clusters, None).await;
-        let run = &Run { function: self, invocation, registries };
-        let runs = clusters.iter().enumerate().map(|(index, cluster)| async move {
-            let read = Box::pin(invocation.clean_up_cluster(cluster, run.registry(cluster))).await;
-            let (mut report, claimed) = conclude(cluster, read);
-            report.quiet = !self.settings.pages(cluster);
-            self.log_lines("TTLs", &report, (invocation.mode, true));
-            (index, (report, claimed))
-        });
-        let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
-        let report = Report { cleanup: true, ..run.report(runs, true).await };
-        log::run(&report);
-        report
-    }
-
     /// The memory of this process about a registry.
     fn memory(&self, key: &RegistryKey) -> Arc<Memory> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +102,7 @@ impl Function {
             let (memory, now) = (self.memory(&key), self.clock.now());
             let limit = time.map(|time| {
                 let times = (time, self.settings.rules.guard.period.unsigned_abs());
-                let limit = ReadLimit::new(self.settings.quota_share, times, self.sharing(&key));
+                let limit = ReadLimit::new(self.settings.quota_share, times);
                 let limit = self.most_reads.map_or(limit, |calls| limit.of_calls(calls));
                 // A new member may be on any page of the list of services, and without it its endpoints would leave the
                 // imports.
@@ -140,11 +121,6 @@ impl Function {
     pub(super) fn clusters_in(&self, key: &RegistryKey) -> impl Iterator<Item = &Cluster> {
         let clusters = self.settings.clusters.iter();
         clusters.filter(move |cluster| self.clients.registry_of(cluster) == *key)
-    }
-
-    /// The number of runs that share the rates of a registry: with `FAN_OUT` each of its clusters has one of its own.
-    fn sharing(&self, key: &RegistryKey) -> usize {
-        self.full_sync_queue.as_ref().map_or(1, |_| self.clusters_in(key).count())
     }
 
     /// Syncs each cluster once over all scopes of the batch. Returns the report, and the ids of the messages with unfinished
@@ -209,10 +185,7 @@ fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>
         clusters.get(&index).is_some_and(|cluster| cluster.is_complete_for(selection))
             && clusters.values().all(|cluster| cluster.is_followed(selection))
     };
-    let is_imported = |(index, selection)| {
-        clusters.get(&index).is_none_or(|cluster| cluster.is_imported(selection))
-    };
-    selections.iter().all(is_complete) && selections.imported().all(is_imported)
+    selections.iter().all(is_complete)
 }
 
 /// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
@@ -271,12 +244,6 @@ impl Run<'_> {
         }
         report.whole = is_whole && is_served;
         report.quiet = !function.settings.pages(cluster);
-        report.awaited = report.whole && !report.quiet && function.full_sync_queue.is_some();
-        if report.awaited {
-            // Its 1 would not be in the series with the 0 of the queued message if it had the name.
-            let arn = function.clients.arn_of(cluster).map(|arn| arn.to_string());
-            report.cluster = arn.unwrap_or(report.cluster);
-        }
         // An adoption holds back other things than a sync does.
         let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
         function.log_lines(kind, &report, (invocation.mode, is_whole));
@@ -285,8 +252,7 @@ impl Run<'_> {
     }
 
     // The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters
-    // ends with it. With `FAN_OUT` each run sees one cluster, and the action `cleanup` reads all of them for this part
-    // alone.
+    // ends with it.
 
     /// The report of the run of each cluster. `whole`: they are those of all clusters, so dead clusters are purged and
     /// empty services deleted after them, as far as the settings allow it.

@@ -223,29 +223,6 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Sets the TTLs that the clusters of this invocation ask for, or plans it. Also returns the claims of the cluster.
-///
-/// # Errors
-/// Returns an error if the cluster or the registry could not be read completely. Nothing was changed then.
-pub async fn share_ttls(
-    world: &World<'_>,
-    options: Options,
-) -> Result<(ClusterReport, Claimed), observe::Error> {
-    let observed = observe_in_time(world, &Selection::Everything, options.deadline).await?;
-    let execution = Execution::of_cluster(Task::SharedTtls, world, options);
-    let published = execution.carry_out(&observed).await;
-    Ok((published.report, Claimed::of(&observed, Leaving::new())))
-}
-
-/// The claims of a cluster.
-///
-/// # Errors
-/// Returns an error if the cluster or the registry could not be read completely.
-pub async fn claims(world: &World<'_>, deadline: Deadline) -> Result<Claimed, observe::Error> {
-    let observed = observe_in_time(world, &Selection::Everything, deadline).await?;
-    Ok(Claimed::of(&observed, Leaving::new()))
-}
-
 async fn observe_in_time(
     world: &World<'_>,
     selection: &Selection,

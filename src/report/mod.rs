@@ -37,9 +37,6 @@ pub struct Report {
     pub whole: bool,
     /// The scope that a direct invocation names, such as `blue/shop/web`.
     pub scope: Option<String>,
-    /// Whether the run made only the changes that rest on the claims of all clusters (`cleanup`).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cleanup: bool,
     /// A remark on the settings, at the end of the last line. Only a requested plan has one.
     pub remark: Option<Word>,
     /// Whether everything requested was read, and every change was made.
@@ -137,9 +134,6 @@ pub struct ClusterReport {
     /// Whether its faults are left out of the metrics of the alarms that page (`page: false`).
     #[serde(skip)]
     pub quiet: bool,
-    /// Whether a run that queues clusters (`FAN_OUT`) expects to hear of the end of this one.
-    #[serde(skip)]
-    pub awaited: bool,
 }
 
 impl Report {
@@ -291,7 +285,7 @@ fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
     *left -= list.len();
 }
 
-// What a cleanup finds beside the clusters: our empty Cloud Map services, with the result of each deletion and the reasons
+// What a full sync finds beside the clusters: our empty Cloud Map services, with the result of each deletion and the reasons
 // to keep some, and the orphans of clusters that are gone. `cleanup` fills a value for each registry; the report adds them up.
 
 /// Our Cloud Map services that are empty, and unclaimed or of records that do not fit.

@@ -11,7 +11,7 @@ use crate::model::{Outcome, Verb, display, join};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for cluster in self.shown() {
+        for cluster in &self.clusters {
             writeln!(f, "cluster {}", cluster.heading())?;
             cluster.fmt(f)?;
         }
@@ -26,19 +26,12 @@ impl Display for Report {
 }
 
 impl Report {
-    /// The clusters with lines: of a cleanup only those with changes, or that could not be read.
-    pub fn shown(&self) -> impl Iterator<Item = &ClusterReport> {
-        let has_lines = |it: &ClusterReport| it.error.is_some() || !it.services.is_empty();
-        self.clusters.iter().filter(move |it| !self.cleanup || has_lines(it))
-    }
-
     /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
         let remark = self.remark.as_ref().map_or_else(String::new, |it| format!("; {it}"));
         let counts = self.counts.sentence(self.mode != Mode::Sync);
         match self.mode {
-            Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {counts}"),
             Mode::Sync => format!("synced{incomplete}: {counts}"),
             Mode::Plan => format!("plan{incomplete}: {counts}{remark}"),
             Mode::DryRun => format!("dry run{incomplete}: {counts}"),

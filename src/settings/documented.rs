@@ -120,22 +120,10 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "true",
     },
     Documented {
-        name: "FAN_OUT",
-        meaning: "the URL of the function's own queue of full syncs: with several clusters the schedule puts one message \
-                  for each there, so that Lambda syncs them side by side. \
-                  [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
-                  than `QUEUE_URL` keeps them out of the way of messages about single Services; a full sync that fails \
-                  there returns only if that is before the next one of `SCHEDULE_MINUTES`",
-        default: "off",
-        example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync-full-syncs",
-    },
-    Documented {
         name: "QUEUE_URL",
-        meaning: "the URL of the function's own queue of messages about Services, also of those that it sends itself for \
-                  [imports](docs/multi-cluster.md#changes-at-once). A failed message is delivered again after 1, 2, \
-                  4, 8 … minutes, at most an hour. This needs the permission `sqs:ChangeMessageVisibility` for both queues",
-        default: "that of `FAN_OUT`; if neither is set, a failed message is delivered again after the \
-                  queue's visibility timeout",
+        meaning: "the URL of the function's own queue of messages about Services: a failed message is delivered again \
+                  after 1, 2, 4, 8 … minutes, at most an hour. This needs the permission `sqs:ChangeMessageVisibility`",
+        default: "a failed message is delivered again after the queue's visibility timeout",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {

@@ -44,8 +44,6 @@ pub struct Settings {
     pub dry_run: bool,
     /// `ADMIN_ALIAS`: the alias of the function through which alone the actions of administrators are accepted.
     pub admin_alias: Option<String>,
-    /// `FAN_OUT`: the URL of the function's own queue to which it sends full syncs.
-    pub fan_out: Option<String>,
     /// `QUEUE_URL`: the URL of the function's own queue of messages about single Services.
     pub queue_url: Option<String>,
     /// `QUOTA_SHARE`: the share of Cloud Map's rate limits that this process may use.
@@ -89,7 +87,6 @@ impl Settings {
             rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", boolean),
             admin_alias: reader.read("ADMIN_ALIAS", alias),
-            fan_out: reader.read("FAN_OUT", queue_url),
             queue_url: reader.read("QUEUE_URL", queue_url),
             quota_share: reader.read("QUOTA_SHARE", quota_share),
             create_tags: reader.read("CREATE_TAGS", tags),

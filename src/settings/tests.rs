@@ -19,7 +19,7 @@ fn only_the_clusters_are_required() {
     assert_eq!(*settings.rules, Rules::default());
     assert!(!settings.dry_run);
     assert_eq!(settings.quota_share, QuotaShare::default());
-    assert_eq!(settings.fan_out, None);
+    assert_eq!(settings.queue_url, None);
 }
 
 #[test]
@@ -46,7 +46,6 @@ fn every_setting_is_read() {
         ("MULTI_CLUSTER", "import"),
         ("STALE_CLUSTERS_AFTER", "1h"),
         ("EXPIRE_CLUSTERS_AFTER", "1d"),
-        ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
     ]);
     let settings = settings.expect("valid");
     assert_eq!(settings.clusters.len(), 2);
@@ -67,7 +66,6 @@ fn every_setting_is_read() {
     assert_eq!(settings.multi_cluster, MultiCluster::Import);
     assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
     assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
-    assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
     assert!(settings.queue_url.is_some_and(|url| url.ends_with("/queue")));
 }
 
@@ -137,7 +135,6 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("CREATE_TAGS", "team"),
         ("METRICS", "none"),
         ("EVENTS", "some"),
-        ("FAN_OUT", "true"),
         ("QUEUE_URL", "own"),
         ("SCHEDULE_MINUTES", "1m"),
         ("MULTI_CLUSTER", "yes"),
@@ -146,7 +143,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    23 mistakes in the settings
+    22 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -161,7 +158,6 @@ fn all_mistakes_are_reported_together_with_examples() {
     PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a duration such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
     DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
     ADMIN_ALIAS: "7" is not the name of an alias (1 to 128 letters, digits, '-' and '_', and no number) (example: ADMIN_ALIAS=admin)
-    FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync-full-syncs)
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
     CREATE_TAGS: "team" is not a tag KEY=VALUE of letters, digits, spaces and _.:/=+-@, with at most 128 and 256 characters (example: CREATE_TAGS=team=shop,cost-center=4711)

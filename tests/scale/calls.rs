@@ -52,31 +52,19 @@ pub enum Process {
     Recent,
 }
 
-/// A round: the settings, and the knowledge of each process.
-#[derive(Clone, Copy, Debug)]
-pub struct Round {
-    /// Whether each cluster is synced by an invocation of its own.
-    pub fan_out: bool,
-    pub process: Process,
-}
-
 impl Fleet {
     /// All calls of a round, to all accounts.
-    pub fn calls(&self, round: Round) -> Calls {
-        let is_new = round.process == Process::New;
+    pub fn calls(&self, process: Process) -> Calls {
+        let is_new = process == Process::New;
         let mut all = Calls::new();
         if is_new {
             all.insert("DescribeCluster", self.clusters);
         }
         if is_new && self.accounts > 1 {
-            let sessions = if round.fan_out { self.clusters } else { self.accounts };
-            all.insert("AssumeRole", sessions);
-        }
-        if round.fan_out {
-            all.insert("SendMessage", self.clusters);
+            all.insert("AssumeRole", self.accounts);
         }
         for account in 0..self.accounts {
-            for (operation, count) in self.calls_to_account(account, round) {
+            for (operation, count) in self.calls_to_account(account, process) {
                 *all.entry(operation).or_default() += count;
             }
         }
@@ -84,20 +72,12 @@ impl Fleet {
         all
     }
 
-    /// The calls of a round to the Cloud Map of one account.
-    pub fn calls_to_account(&self, account: usize, round: Round) -> Calls {
-        let clusters = self.clusters_of(account);
-        let invocations = if round.fan_out { clusters } else { clusters.min(1) };
-        let read = self.read_of_account(account, round).into_iter();
-        read.map(|(operation, count)| (operation, count * invocations)).collect()
-    }
-
-    /// The calls of one invocation that reads the Cloud Map of an account.
-    pub fn read_of_account(&self, account: usize, round: Round) -> Calls {
+    /// The calls of a round to the Cloud Map of one account, which one invocation reads for all of its clusters.
+    pub fn calls_to_account(&self, account: usize, process: Process) -> Calls {
         let (namespaces, services) = (self.namespaces_of(account), self.services_of(account));
-        let unseen = if round.process == Process::New { services } else { 0 };
+        let unseen = if process == Process::New { services } else { 0 };
         let (lists, looked_up) = lists(namespaces, services, unseen);
-        let listed = if round.process == Process::Recent { 0 } else { namespaces.div_ceil(PAGE) };
+        let listed = if process == Process::Recent { 0 } else { namespaces.div_ceil(PAGE) };
         let pages = services * self.instances_of_service(account).div_ceil(PAGE);
         let calls = [
             ("ListNamespaces", listed),

@@ -3,7 +3,7 @@
 use super::deployment::{Deployment, LONGEST, count};
 use super::money::Hour;
 use super::picture::{Curve, Picture, Place};
-use super::variants::{CLUSTERS, DRAWN, Variant};
+use super::variants::{CLUSTERS, Layout};
 
 /// Paths from the root, and the pictures.
 pub fn pictures() -> [(&'static str, String); 3] {
@@ -54,16 +54,16 @@ fn cost() -> Picture<'static> {
     }
 }
 
-/// A curve for each variant that is drawn, as far as there are values.
+/// A curve for each layout, as far as there are values.
 fn curves(value: impl Fn(&Deployment) -> Option<f64>) -> Vec<Curve> {
-    let curve = |variant: Variant| {
+    let curve = |layout: Layout| {
         let points = (1..=CLUSTERS).map_while(|clusters| {
-            let value = value(&variant.with(clusters))?;
+            let value = value(&layout.with(clusters))?;
             Some((count(clusters), value.max(f64::MIN_POSITIVE)))
         });
         let points: Vec<(f64, f64)> = points.collect();
         let is_ended = points.len() < CLUSTERS;
-        Curve { name: variant.name(), points, is_ended }
+        Curve { name: layout.name(), points, is_ended }
     };
-    DRAWN.map(curve).into()
+    Layout::ALL.map(curve).into()
 }

@@ -20,15 +20,12 @@ const METRIC: f64 = 0.30;
 const MILLION: f64 = 1e6;
 /// Of a month.
 const HOURS: f64 = 730.0;
-/// Metrics of clusters and of the function that only a clusterset has, and only `FanOut` has.
+/// Metrics of clusters and of the function that only a clusterset has.
 const OF_A_CLUSTERSET: (usize, usize) = (6, 1);
-const OF_FAN_OUT: (usize, usize) = (1, 1);
 /// Those of the function for a Cloud Map that its processes have not read whole yet.
 const OF_UNREAD: usize = 1;
-/// Lambda polls a queue by five connections of 20 seconds each. One queue is for events, one for full syncs.
+/// Lambda polls a queue by five connections of 20 seconds each.
 const POLLS: f64 = 5.0 * 3600.0 / 20.0;
-/// A message is sent, received and deleted.
-const REQUESTS_OF_MESSAGE: f64 = 3.0;
 /// The kB of Lambda's own records of an invocation.
 const LAMBDAS_RECORDS: f64 = 1.0;
 
@@ -50,17 +47,10 @@ impl Hour {
         let fleet = deployment.fleet;
         let clusters = count(fleet.clusters);
         let seconds = deployment.time()?.seconds;
-        let (invocations, at_once, sent) = if deployment.fan_out {
-            (clusters + 1.0, clusters / deployment.invocations_in_turn(), clusters)
-        } else {
-            (1.0, 1.0, 0.0)
-        };
-        let queues = if deployment.fan_out { 2.0 } else { 1.0 };
         Some(Self {
-            lambda: lambda(rounds * invocations, rounds * seconds * at_once, deployment.memory()?),
-            queue: queues * POLLS * QUEUE / MILLION + messages(rounds * sent),
-            log: rounds * (clusters * measured::log() + invocations * LAMBDAS_RECORDS) * LOG
-                / MILLION,
+            lambda: lambda(rounds, rounds * seconds, deployment.memory()?),
+            queue: POLLS * QUEUE / MILLION,
+            log: rounds * (clusters * measured::log() + LAMBDAS_RECORDS) * LOG / MILLION,
             metrics: metrics(deployment) * METRIC / HOURS,
         })
     }
@@ -75,15 +65,9 @@ fn lambda(invocations: f64, seconds: f64, memory: f64) -> f64 {
     seconds * memory / 1024.0 * SECOND + invocations * REQUESTS / MILLION
 }
 
-/// The dollars of messages.
-fn messages(number: f64) -> f64 {
-    number * REQUESTS_OF_MESSAGE * QUEUE / MILLION
-}
-
 /// The number of metrics with values.
 fn metrics(deployment: &Deployment) -> f64 {
-    let (of_cluster, of_function) = if deployment.fan_out { (0, 0) } else { OF_FAN_OUT };
-    let of_cluster = OF_CLUSTER.len() - OF_A_CLUSTERSET.0 - of_cluster;
-    let of_function = OF_INVOCATION.len() - OF_A_CLUSTERSET.1 - of_function - OF_UNREAD;
+    let of_cluster = OF_CLUSTER.len() - OF_A_CLUSTERSET.0;
+    let of_function = OF_INVOCATION.len() - OF_A_CLUSTERSET.1 - OF_UNREAD;
     count(deployment.fleet.clusters * of_cluster + of_function)
 }

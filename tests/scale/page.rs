@@ -2,42 +2,40 @@
 
 use std::fmt::Write as _;
 
-use super::deployment::{Deployment, SCHEDULES, SHARE};
+use super::deployment::{SCHEDULES, SHARE};
 use super::money::Hour;
 use super::turns::Turns;
-use super::variants::{CLUSTERS, Layout, MOST, Variant, spread};
+use super::variants::{CLUSTERS, Layout, MOST, spread};
 
 /// The sections of the page by their markers.
 pub fn sections() -> [(&'static str, String); 3] {
     [("turns", turns()), ("rounds", rounds()), ("accounts", accounts())]
 }
 
-/// A schedule of a minute, by the number of services of an account. With ten clusters each has a run of its own.
+/// A schedule of a minute, by the number of services of an account.
 fn turns() -> String {
     let mut table = String::from(
         "| Services of an account | Pages and reads of a run | Each read again | A whole list | New process |\n\
          |---|---|---|---|---|\n",
     );
-    for (services, sharing) in [(500, 1), (2000, 1), (10_000, 1), (20_000, 10)] {
-        let turns = Turns { services, sharing, share: SHARE, minutes: 1 };
-        let of = if sharing > 1 { ", ten clusters, `FanOut`" } else { "" };
+    for services in [500, 2000, 10_000, 20_000] {
+        let turns = Turns { services, share: SHARE, minutes: 1 };
         let calls = format!("{}, {}", turns.pages(), turns.reads());
-        let mut cells = vec![format!("{}{of}", number(services)), calls];
+        let mut cells = vec![number(services), calls];
         cells.extend([turns.round(), turns.list(), turns.first()].map(|it| it.to_string()));
         row(&mut table, &cells);
     }
     table
 }
 
-/// The variants with a hundred clusters, and the number of clusters with which each ends. In one account `FanOut` is
-/// left out: each invocation reads all of it.
+/// The layouts with a hundred clusters, and the number of clusters with which each ends.
 fn rounds() -> String {
     let mut table = String::from(
         "| Cloud Map | Calls of a round | Least time, forced by | Schedule | Memory | Cost an hour | Most clusters, ended by |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for variant in Variant::all().filter(|it| !(it.fan_out && it.layout == Layout::One)) {
-        let deployment = variant.with(CLUSTERS);
+    for layout in Layout::ALL {
+        let deployment = layout.with(CLUSTERS);
         let calls = number(deployment.calls().values().sum());
         let time = deployment.time().map_or("Lambda's memory".to_owned(), |it| {
             format!("{}, {}", time(it.seconds), code(it.cause))
@@ -45,12 +43,12 @@ fn rounds() -> String {
         let memory = deployment.memory().map_or("-".to_owned(), |it| format!("{it:.0} MB"));
         let minutes = deployment.schedule().map_or("**none**".to_owned(), minutes);
         let cost = Hour::of(&deployment).map_or("-".to_owned(), |it| format!("${:.2}", it.sum()));
-        let end = variant.end(&SCHEDULES);
+        let end = layout.end(&SCHEDULES);
         let most = match end.cause {
             Some(cause) => format!("{}, {cause}", end.clusters),
             None => format!("over {}", number(MOST)),
         };
-        row(&mut table, &[variant.name(), calls, time, minutes, memory, cost, most]);
+        row(&mut table, &[layout.name().to_owned(), calls, time, minutes, memory, cost, most]);
     }
     table
 }
@@ -62,14 +60,8 @@ fn accounts() -> String {
     for accounts in [1, 5, 10, 20, 50, 100] {
         let mut cells = vec![accounts.to_string()];
         for share in [0.5, 1.0] {
-            let one = [false, true].map(|fan_out| {
-                let deployment = Deployment { fan_out, ..spread(accounts, share) };
-                deployment.schedule().map(|it| (it, fan_out))
-            });
-            let best = one.into_iter().flatten().min();
-            cells.push(best.map_or("none".to_owned(), |(it, fan_out)| {
-                format!("{}{}", minutes(it), if fan_out { ", FanOut" } else { "" })
-            }));
+            let schedule = spread(accounts, share).schedule();
+            cells.push(schedule.map_or("none".to_owned(), minutes));
         }
         row(&mut table, &cells);
     }

@@ -27,7 +27,7 @@ pub enum Place {
 
 /// One curve, of the colour of its place among them.
 pub struct Curve {
-    pub name: String,
+    pub name: &'static str,
     pub points: Vec<(f64, f64)>,
     /// Whether it ends because more clusters are not possible.
     pub is_ended: bool,

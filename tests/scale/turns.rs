@@ -12,11 +12,10 @@ const PAGE: usize = 100;
 const AGAIN: f64 = 1.0 / 3.0;
 const FIRST: f64 = 0.8;
 
-/// A Cloud Map with at most a hundred instances in each service, and the runs that share the rates of its account.
+/// A Cloud Map with at most a hundred instances in each service, and the time and rates of its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
     pub services: usize,
-    pub sharing: usize,
     pub share: f64,
     /// The time from one run to the next.
     pub minutes: u64,
@@ -26,7 +25,7 @@ impl Turns {
     fn calls(self, call: Call, part: f64) -> usize {
         let share = QuotaShare::new(self.share).expect("a share");
         let time = Duration::from_mins(self.minutes).mul_f64(part);
-        (share.calls_in(call, time) / self.sharing).max(1)
+        share.calls_in(call, time).max(1)
     }
 
     /// The reads of instances of a run in step.

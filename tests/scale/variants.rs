@@ -2,11 +2,11 @@
 //! clusters with which each of them ends.
 
 use super::calls::{Fleet, Names};
-use super::deployment::{AT_ONCE, Deployment, SCHEDULES, SHARE, Time};
+use super::deployment::{Deployment, SCHEDULES, SHARE, Time};
 
 /// The number of clusters of the tables.
 pub const CLUSTERS: usize = 100;
-/// No variant is looked at with more clusters.
+/// No layout is looked at with more clusters.
 pub const MOST: usize = 1000;
 /// Cloud Map's quota of instances of a service, which AWS does not raise.
 const OF_A_SERVICE: usize = 1000;
@@ -32,31 +32,6 @@ pub enum Layout {
     Each,
 }
 
-impl Layout {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::One => "one account",
-            Self::Shared => "shared names",
-            Self::Each => "an account each",
-        }
-    }
-}
-
-/// A way to deploy.
-#[derive(Clone, Copy, Debug)]
-pub struct Variant {
-    pub layout: Layout,
-    pub fan_out: bool,
-}
-
-/// Those of the pictures: more curves hide each other. The tables have all.
-pub const DRAWN: [Variant; 4] = [
-    Variant { layout: Layout::One, fan_out: false },
-    Variant { layout: Layout::Shared, fan_out: false },
-    Variant { layout: Layout::Each, fan_out: false },
-    Variant { layout: Layout::Each, fan_out: true },
-];
-
 /// The largest number of clusters, and what ends it: nothing up to the number that is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
@@ -64,25 +39,22 @@ pub struct End {
     pub cause: Option<String>,
 }
 
-impl Variant {
-    /// All of them, in the order of the tables.
-    pub fn all() -> impl Iterator<Item = Self> {
-        [Layout::One, Layout::Shared, Layout::Each]
-            .into_iter()
-            .flat_map(|layout| [false, true].map(|fan_out| Self { layout, fan_out }))
-    }
+impl Layout {
+    pub const ALL: [Self; 3] = [Self::One, Self::Shared, Self::Each];
 
-    pub fn name(self) -> String {
-        format!("{}{}", self.layout.name(), if self.fan_out { ", FanOut" } else { "" })
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::One => "one account",
+            Self::Shared => "shared names",
+            Self::Each => "an account each",
+        }
     }
 
     /// It with a number of clusters.
     pub fn with(self, clusters: usize) -> Deployment {
-        let names = if self.layout == Layout::Shared { Names::Shared } else { Names::Separate };
-        let accounts = if self.layout == Layout::Each { clusters } else { 1 };
-        let fleet = Fleet { clusters, accounts, names, ..CLUSTER };
-        let fan_out = self.fan_out && clusters > 1;
-        Deployment { fleet, fan_out, share: SHARE, at_once: AT_ONCE }
+        let names = if self == Self::Shared { Names::Shared } else { Names::Separate };
+        let accounts = if self == Self::Each { clusters } else { 1 };
+        Deployment { fleet: Fleet { clusters, accounts, names, ..CLUSTER }, share: SHARE }
     }
 
     /// The most clusters with which every round ends before the next one, with one of these schedules.
@@ -125,6 +97,5 @@ fn cause(time: Time, within: &str) -> String {
 
 /// It with a number of accounts, over which the clusters are spread.
 pub fn spread(accounts: usize, share: f64) -> Deployment {
-    let fleet = Fleet { clusters: CLUSTERS, accounts, ..CLUSTER };
-    Deployment { fleet, fan_out: true, share, at_once: AT_ONCE }
+    Deployment { fleet: Fleet { clusters: CLUSTERS, accounts, ..CLUSTER }, share }
 }

@@ -7,7 +7,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, READER, web_of};
-use crate::queue::{batch, batch_about, batch_of, failures, message, scope, take_bodies};
+use crate::queue::{batch, batch_about, failures, message, scope};
 use crate::run::{converge, problem, sync};
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
@@ -190,25 +190,6 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
     fleet.cloud_map.watch_over(OWNER, &[&own, &far]);
     let entries = json!(["twin", { "cluster": far, "roleArn": READER }]);
     (own, far, entries)
-}
-
-#[tokio::test]
-async fn full_syncs_of_two_clusters_of_one_name_are_queued_so_that_each_is_served() {
-    let fleet = Fleet::start().await;
-    let (_, _, entries) = twins(&fleet).await;
-    let queue = fleet.sandbox.own_queue();
-    let settings = [("CLUSTERS", entries.to_string()), ("FAN_OUT", queue.url().to_owned())];
-    let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let function = fleet.function_with(&settings).await;
-    invoke(&function, &event("schedule-eventbridge-scheduler")).await;
-    for body in take_bodies(&queue) {
-        let function = fleet.function_with(&settings).await;
-        let answer = invoke(&function, &batch_of(std::slice::from_ref(&body))).await;
-        assert_eq!(failures(&answer), [""; 0]);
-        let report = answer.report.expect("a report");
-        assert_eq!((report.clusters.len(), report.dropped.len()), (1, 0), "{body}: {report}");
-    }
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
 }
 
 #[tokio::test]

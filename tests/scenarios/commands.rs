@@ -151,9 +151,7 @@ async fn all_else_is_accepted_without_it_and_without_the_setting_everything_is()
         let answer = invoke(&reserved, &command(action)).await;
         assert!(answer.response.is_ok(), "{action}: {answer:?}");
     }
-    for of_a_schedule in ["schedule-eventbridge-rule", "direct-cleanup"] {
-        assert!(invoke(&reserved, &event(of_a_schedule)).await.response.is_ok());
-    }
+    assert!(invoke(&reserved, &event("schedule-eventbridge-rule")).await.response.is_ok());
 
     let open = fleet.function().await;
     for action in ["adopt", "confirm"] {
@@ -176,7 +174,6 @@ fn expected(name: &str) -> Vec<String> {
         | "direct-adopt"
         | "direct-adopt-confirmed"
         | "direct-adopt-owner"
-        | "direct-cleanup"
         | "direct-doctor"
         | "direct-explain"
         | "direct-purge"

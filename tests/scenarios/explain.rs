@@ -211,7 +211,7 @@ async fn leaving_for_good_removes_all_that_was_created_and_nothing_else() {
     }
     sync(&function).await;
     assert_eq!(fleet.cloud_map.services(&fleet.dns).len(), 13, "the guard holds the loss");
-    for action in [json!({"action": "confirm", "cluster": "blue"}), json!({"action": "cleanup"})] {
+    for action in [json!({"action": "confirm", "cluster": "blue"}), json!({"action": "sync"})] {
         let answer = invoke(&function, &action).await;
         assert!(answer.report.is_some_and(|report| report.ok), "{action}");
     }

@@ -49,7 +49,7 @@ fn calls<const N: usize>(fleet: &Fleet, operations: [&str; N]) -> [usize; N] {
 async fn list_of_500_services_takes_two_runs_and_a_new_pod_is_registered_within_three_seconds() {
     let (fleet, _) = in_step(500, &[1]).await;
     let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
-    let turns = Turns { services: 500, sharing: 1, share: 0.1, minutes: 1 };
+    let turns = Turns { services: 500, share: 0.1, minutes: 1 };
     for run in 1..=turns.first() {
         let is_last = run == turns.first();
         assert_eq!(unread(&sync(&function).await) == 0, is_last, "{run} of {}", turns.first());

@@ -76,7 +76,7 @@ pub async fn invoke_logged(function: &Function, payload: &Value) -> (Answer, Vec
     drop(logging);
     if let Some(report) = &answer.report {
         let (all, time) = (metrics::WrittenMetrics::All, SystemTime::now());
-        metrics::write(Some(report), &[], all, FUNCTION, time, &mut log).expect("memory");
+        metrics::write(report, all, FUNCTION, time, &mut log).expect("memory");
     }
     (answer, log.take().lines().map(str::to_owned).collect())
 }

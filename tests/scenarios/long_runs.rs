@@ -5,14 +5,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cloud_map_sync::report::Report;
+use cloud_map_sync::time::Deadline;
 use futures_util::future::join_all;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{Fleet, annotated, refs};
+use crate::fleet::{Fleet, annotated, ips, refs};
 use crate::limits::{HALF, assert_throttled_less_than_one_in, like_the_real_one};
+use crate::queue::batch_of;
 use crate::run::{converge, settled, sync, synced};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
+use testbed::function::invoke_until;
 use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 /// Gives so many Services ten pods each, with addresses in a network of this number.
@@ -202,4 +206,73 @@ async fn service_that_another_writer_is_said_to_have_created_is_not_tried_withou
     assert!(!report.ok, "{report}");
     let creations = fleet.cloud_map.count("CreateService");
     assert!((2..=10).contains(&creations), "{creations} creations");
+}
+
+fn add_more_than_there_is_time_for(fleet: &Fleet, services: usize) {
+    for service in 0..services {
+        fleet.web(&format!("web-{service}"), "prod", &[&format!("10.1.0.{service}")]);
+    }
+    let quotas = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
+    fleet.cloud_map.adjust(|it| it.quotas = Some(quotas));
+}
+
+fn registered(fleet: &Fleet) -> usize {
+    let services = fleet.cloud_map.services(&fleet.http);
+    services.iter().map(|service| fleet.instances("prod", &service.name).len()).sum()
+}
+
+/// A cluster that is too large for one invocation, in one process and in a new one for each run.
+#[tokio::test(start_paused = true)]
+async fn short_runs_one_after_the_other_serve_every_service() {
+    for is_warm in [true, false] {
+        let fleet = Fleet::with_web("old", "prod", &["10.2.0.1"]).await;
+        let mut function = fleet.function_with(&HALF).await;
+        converge(&fleet, &function).await;
+        add_more_than_there_is_time_for(&fleet, 250);
+        fleet.cluster.delete_service("shop", "old");
+        let mut done = vec![1];
+        while registered(&fleet) != 250 || !fleet.instances("prod", "old").is_empty() {
+            if !is_warm {
+                function = fleet.function_with(&HALF).await;
+            }
+            let deadline = Deadline::after(Duration::from_secs(20));
+            invoke_until(&function, &batch_of(&[full_sync()]), deadline).await;
+            done.push(registered(&fleet));
+            assert!(done.is_sorted() && done.len() < 20, "{is_warm}: {done:?}");
+        }
+        assert!(done.len() > 4, "one run does not do: {done:?}");
+        settled(&fleet, &function).await;
+    }
+}
+
+/// The guard's note is a write like any other, and may be among those for which there was no time.
+#[tokio::test(start_paused = true)]
+async fn next_runs_hold_what_a_short_run_held_though_its_note_was_not_written() {
+    let fleet = Fleet::start().await;
+    let gone = ["gone-0", "gone-1", "gone-2", "gone-3"];
+    for (index, name) in gone.iter().enumerate() {
+        fleet.web(name, "prod", &refs(&ips(&format!("10.2.{index}"), 0..100)));
+    }
+    let function = fleet.function_with(&HALF).await;
+    converge(&fleet, &function).await;
+    for name in &gone {
+        fleet.cluster.delete_service("shop", name);
+        let id = fleet.cloud_map.service_id("prod", name);
+        fleet.cloud_map.deny_in(&id, "RegisterInstance");
+    }
+    add_more_than_there_is_time_for(&fleet, 120);
+    let mut runs = 0;
+    while registered(&fleet) < 520 {
+        let deadline = Deadline::after(Duration::from_secs(20));
+        invoke_until(&function, &batch_of(&[full_sync()]), deadline).await;
+        let held: usize = gone.iter().map(|name| fleet.instances("prod", name).len()).sum();
+        runs += 1;
+        assert_eq!(held, 400, "run {runs} has taken out what the first one held");
+        assert!(runs < 20, "it ends");
+    }
+    assert!(runs > 1, "one run does");
+}
+
+fn full_sync() -> Value {
+    json!({ "action": "sync", "cluster": "blue" })
 }

@@ -5,7 +5,6 @@
 mod adoption;
 mod calls;
 mod changes_first;
-mod cleanup;
 mod clusters;
 mod commands;
 mod connections;
@@ -16,7 +15,6 @@ mod drift;
 mod endpoints;
 mod events;
 mod explain;
-mod fan_out;
 mod fleet;
 mod forwarders;
 mod guard;

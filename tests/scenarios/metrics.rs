@@ -1,17 +1,15 @@
 //! The metrics of a run in CloudWatch, beside the counts of its report: the calls it made, whether a full sync was
 //! good, what clusters left behind, and for how long endpoints have been out of step.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::metrics::{self, WrittenMetrics};
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
-use crate::queue::batch_of;
 use crate::run::{self, sync_of};
 use testbed::cloud_map::{Fault, FaultKind};
-use testbed::function::{Answer, event, invoke};
+use testbed::function::{Answer, invoke};
 
 /// The documents of an answer: those of the clusters, and that of the invocation.
 fn documents(answer: &Answer) -> (Vec<Value>, Value) {
@@ -45,40 +43,6 @@ async fn every_try_of_every_call_is_counted_and_so_is_what_cloud_map_throttles()
 }
 
 #[tokio::test]
-async fn with_fan_out_each_cluster_has_a_zero_when_it_is_queued_and_a_one_when_its_run_was_good() {
-    let fleet = Fleet::start().await;
-    fleet.green().await;
-    let queue = fleet.sandbox.own_queue();
-    let clusters = r#"["blue", {"cluster": "green", "page": false}]"#;
-    let settings = [("FAN_OUT", queue.url()), ("CLUSTERS", clusters)];
-    let function = fleet.function_with(&settings).await;
-
-    let queued = invoke(&function, &event("schedule-eventbridge-scheduler")).await.queued;
-
-    assert_eq!(queued, ["arn:aws:eks:eu-central-1:111122223333:cluster/blue"]);
-    let mut output = Vec::new();
-    let (all, time) = (WrittenMetrics::All, SystemTime::UNIX_EPOCH);
-    metrics::write(None, &queued, all, "sync", time, &mut output).expect("memory");
-    let zero: Value = serde_json::from_slice(&output).expect("JSON");
-    assert_eq!((&zero["FullSyncEnded"], &zero["cluster"]), (&0.into(), &queued[0].as_str().into()));
-    for (cluster, is_there, ended) in
-        [("blue", true, Some(1)), ("green", true, None), ("blue", false, Some(0))]
-    {
-        if !is_there {
-            fleet.cluster.stop();
-        }
-        let body = json!({ "action": "sync", "cluster": cluster });
-        let answer = invoke(&function, &batch_of(&[body])).await;
-        let (clusters, _) = documents(&answer);
-        let [of_cluster] = clusters.as_slice() else { panic!("{clusters:?}") };
-        assert_eq!(of_cluster["FullSyncEnded"].as_u64(), ended, "{cluster}");
-        if cluster == "blue" {
-            assert_eq!(of_cluster["cluster"], queued[0], "the same series");
-        }
-    }
-}
-
-#[tokio::test]
 async fn fault_of_a_cluster_that_does_not_page_is_left_out_of_what_pages() {
     for (page, good) in [(true, 0), (false, 1)] {
         let (fleet, green) = Fleet::with_green().await;
@@ -95,7 +59,6 @@ async fn fault_of_a_cluster_that_does_not_page_is_left_out_of_what_pages() {
         let is_green = |it: &&Value| name(it).as_deref() == Some("green");
         let of_green = clusters.iter().find(is_green).expect("green");
         assert_eq!(of_green["GoodFullSync"], 0);
-        assert_eq!(of_green.get("FullSyncEnded"), None, "nothing was queued");
     }
 }
 

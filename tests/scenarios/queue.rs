@@ -12,6 +12,7 @@ use crate::fleet::{Fleet, ips, refs, web_of};
 use crate::run::{converge, converged, problem, sync, writes};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind};
+use testbed::eks::Facts;
 use testbed::function::{Answer, invoke, invoke_until};
 use testbed::sqs::Queue;
 
@@ -33,12 +34,6 @@ pub fn batch(records: &[Value]) -> Value {
 pub fn batch_of(bodies: &[Value]) -> Value {
     let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
     batch(&records.collect::<Vec<_>>())
-}
-
-/// Takes the bodies of all messages out of a queue.
-pub fn take_bodies(queue: &Queue) -> Vec<Value> {
-    let messages = queue.take_all().into_iter();
-    messages.map(|message| serde_json::from_str(&message.body).expect("JSON")).collect()
 }
 
 /// A batch of one message, about a Service of `shop`.
@@ -183,7 +178,7 @@ async fn failed_message_returns_after_a_time_that_doubles() {
 async fn every_failed_message_of_a_large_batch_is_postponed() {
     let fleet = fleet().await;
     let queue = queue(&fleet, "own", &["web"; 25]);
-    let function = fleet.function_with(&[("FAN_OUT", queue.url())]).await;
+    let function = fleet.function_with(&[("QUEUE_URL", queue.url())]).await;
     fleet.cluster.refuse("/", 500);
     assert_eq!(deliver(&function, &queue).await.1.len(), 25);
     assert_eq!((queue.requests(), queue.until_next()), (3, Some(MINUTE)));
@@ -312,4 +307,42 @@ async fn messages_whose_scope_ran_out_of_time_are_failed_back() {
     let answer = invoke_until(&function, &batch(&messages), Deadline::after(SIX_SECONDS)).await;
 
     assert_eq!(failures(&answer), ["web"]);
+}
+
+/// Five seconds for a connection, thirty for each pause within a reply.
+#[tokio::test(start_paused = true)]
+async fn cluster_that_does_not_answer_delays_the_answer_for_a_bounded_time_and_no_other_cluster() {
+    for (accepts, limit) in [(false, 5), (true, 30)] {
+        let (fleet, _) = Fleet::web_in_both().await;
+        fleet.sandbox.use_sockets();
+        let function = fleet.function().await;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        if accepts {
+            fleet.cluster.be_silent();
+        } else {
+            let facts = Facts {
+                name: "blue".to_owned(),
+                local_id: None,
+                version: fleet.cluster.version(),
+                endpoint: format!("https://{}", listener.local_addr().expect("an address")),
+                certificate_authority: fleet.cluster.certificate_authority_pem().clone(),
+            };
+            let arn = fleet.sandbox.cluster_arn("blue");
+            fleet.sandbox.aws().eks.register_other(&arn, facts);
+        }
+        let others = (1..40).map(|index| format!("web-{index}"));
+        let names: Vec<String> = others.chain(["web".to_owned()]).collect();
+        let of = |cluster| names.iter().map(move |name| scope(cluster, name));
+        let payload = batch_of(&of("blue").chain(of("green")).collect::<Vec<_>>());
+        let start = tokio::time::Instant::now();
+        let mut run = std::pin::pin!(invoke(&function, &payload));
+        let early = tokio::time::timeout(Duration::from_secs(4), &mut run).await;
+        assert!(early.is_err(), "{accepts}");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"], "done meanwhile");
+        let failed = failures(&run.await).len();
+        let elapsed = start.elapsed();
+        assert_eq!(failed, 40);
+        assert!(elapsed >= Duration::from_secs(limit), "{accepts}: {elapsed:?}");
+        assert!(elapsed < Duration::from_secs(2 * limit), "{accepts}: {elapsed:?}");
+    }
 }

@@ -62,7 +62,7 @@ async fn process_that_remembers_an_earlier_bundle_fails_in_no_later_step() {
 /// Not only a sync, which may run in another process, asks EKS again.
 #[tokio::test]
 async fn every_action_of_a_process_that_remembers_the_old_authority_asks_eks_again() {
-    for action in ["explain", "plan", "status", "doctor", "purge", "cleanup"] {
+    for action in ["explain", "plan", "status", "doctor", "purge"] {
         let fleet = fleet().await;
         let function = fleet.function_with(&[("DELETE_EMPTY_SERVICES", "true")]).await;
         converge(&fleet, &function).await;

@@ -7,7 +7,6 @@ use cloud_map_sync::function::Function;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::cleanup::kept;
 use crate::fleet::{Fleet, OWNER, annotated};
 use crate::health;
 use crate::run::{
@@ -325,4 +324,8 @@ async fn tags_that_cannot_be_read_keep_the_service_and_fail_the_run() {
     fleet.cloud_map.heal();
     converge(&fleet, &function).await;
     assert!(!exists(&fleet, "gone"));
+}
+
+fn kept(report: &cloud_map_sync::report::Report) -> String {
+    report.empty_services.kept.join("\n")
 }

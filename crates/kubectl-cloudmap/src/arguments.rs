@@ -38,8 +38,6 @@ pub enum Verb {
     Confirm(Approved),
     /// Deregister all instances of one cluster
     Purge(Purge),
-    /// Delete empty services and purge dead clusters, as the settings allow it, after a look at all clusters
-    Cleanup(OutputArguments),
     /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
     Status(ShownArguments),
     /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes

@@ -73,10 +73,6 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Adopt(adoption) => adopt(adoption).await,
         Verb::Confirm(confirmed) => confirm(confirmed).await,
         Verb::Purge(purged) => purge(purged).await,
-        Verb::Cleanup(output) => {
-            let command = FunctionRequest::new("cleanup", RequestedScope::default());
-            Ok(run_and_print::<Report>(&output, &command).await?.code())
-        }
         Verb::Report(report) => html::show(report).await,
         Verb::Diff(plans) => markdown::show_difference(&plans),
         Verb::Doctor(clusters) => doctor(clusters).await,

@@ -23,7 +23,7 @@ pub struct MarkdownPage<'a>(pub &'a Report);
 
 impl Display for MarkdownPage<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for cluster in self.0.shown() {
+        for cluster in &self.0.clusters {
             writeln!(f, "### {}\n", cell(&cluster.cluster))?;
             write_cluster(f, cluster)?;
         }

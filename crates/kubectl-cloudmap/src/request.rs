@@ -312,7 +312,6 @@ mod tests {
         };
         let rows = [
             ("plan", place(None, None, None), "plan every cluster"),
-            ("cleanup", place(None, None, None), "cleanup every cluster"),
             ("sync", place(Some("blue"), None, None), "sync blue"),
             ("plan", place(Some("blue"), Some("shop"), None), "plan blue/shop"),
             ("sync", place(Some("blue"), Some("shop"), Some("web")), "sync blue/shop/web"),

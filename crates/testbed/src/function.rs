@@ -100,7 +100,6 @@ impl ProvideCredentials for OfRole {
 #[derive(Debug)]
 pub struct Answer {
     pub report: Option<Report>,
-    pub queued: Vec<String>,
     pub response: Result<Value, Error>,
 }
 
@@ -122,8 +121,8 @@ pub async fn invoke_until(function: &Function, payload: &Value, deadline: Deadli
 
 impl Answer {
     fn of(reply: Reply) -> Self {
-        let (report, queued) = (reply.report.clone(), reply.queued.clone());
-        Self { report, queued, response: reply.into_body().map(|body| json!(body)) }
+        let report = reply.report.clone();
+        Self { report, response: reply.into_body().map(|body| json!(body)) }
     }
 }
 

@@ -124,13 +124,6 @@ impl Sandbox {
         queue
     }
 
-    /// The same for messages of the function to itself: its role may send.
-    pub fn own_queue(&self) -> Queue {
-        let queue = self.queue("own");
-        queue.allow(ROLE_ARN);
-        queue
-    }
-
     /// Keeps a parameter in the function's account and Region, which no principal may read yet.
     pub fn parameter(&self, name: &str, value: &str) {
         self.aws.parameter_store.put(REGION, ACCOUNT, name, value);

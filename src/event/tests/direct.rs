@@ -19,7 +19,6 @@ fn commands_have_an_action_and_a_scope() {
         (json!({"action": "plan", "cluster": "green"}), "plan green"),
         (json!({"action": "confirm"}), "confirm every cluster"),
         (json!({"action": "confirm", "cluster": "green"}), "confirm green"),
-        (json!({"action": "cleanup"}), "cleanup every cluster"),
         (json!({"action": "status"}), "status every cluster"),
         (json!({"action": "sync", "namespace": "shop"}), "sync the only cluster/shop"),
         (
@@ -39,7 +38,7 @@ fn an_unknown_action_is_answered_with_the_known_ones() {
         let error = parse(&json!({"action": action})).expect_err("no such action");
         assert_eq!(
             error.to_string(),
-            "the command's action is unknown; known actions: sync, plan, adopt, purge, confirm, cleanup, status, explain, doctor"
+            "the command's action is unknown; known actions: sync, plan, adopt, purge, confirm, status, explain, doctor"
         );
     }
 }
@@ -97,17 +96,6 @@ fn only_a_whole_cluster_is_confirmed() {
         error.expect_err("a part of it").to_string(),
         "the command has unknown fields (namespace); known fields: action, cluster, region"
     );
-}
-
-#[test]
-fn a_cleanup_has_no_scope_that_could_hide_a_claim() {
-    for field in ["cluster", "namespace", "registry", "confirm"] {
-        let error = parse(&json!({"action": "cleanup", field: "blue"})).expect_err("no field");
-        assert_eq!(
-            error.to_string(),
-            format!("the command has unknown fields ({field}); known fields: action")
-        );
-    }
 }
 
 #[test]

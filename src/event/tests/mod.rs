@@ -16,7 +16,6 @@ const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
     ("direct-adopt-confirmed.json", &["adopt blue"]),
     ("direct-adopt-owner.json", &["adopt blue/shop"]),
-    ("direct-cleanup.json", &["cleanup every cluster"]),
     ("direct-confirm.json", &["confirm blue"]),
     ("direct-doctor.json", &["doctor every cluster"]),
     ("direct-explain.json", &["explain blue/shop/web"]),

@@ -42,12 +42,11 @@ pub struct ReadLimit {
 }
 
 impl ReadLimit {
-    /// The limits of a run that is given a time, and has a period until the next one, by the rates of an account that
-    /// `sharing` runs share.
-    pub fn new(share: QuotaShare, (given, period): (Duration, Duration), sharing: usize) -> Self {
+    /// The limits of a run that is given a time, and has a period until the next one, by the rates of an account.
+    pub fn new(share: QuotaShare, (given, period): (Duration, Duration)) -> Self {
         let time = given.min(period);
         let calls = |call| {
-            let calls = |part| share.calls_in(call, time.mul_f64(part)) / sharing.max(1);
+            let calls = |part| share.calls_in(call, time.mul_f64(part));
             CallCounts { again: calls(READ_AGAIN).max(1), first: calls(READ).max(1) }
         };
         let until = Instant::now() + given.mul_f64(READ);
@@ -175,26 +174,25 @@ mod tests {
     /// Two and four reads of instances, one and two pages.
     fn few(share: f64) -> ReadLimit {
         let share = QuotaShare::new(share).expect("a share");
-        let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX), 1);
+        let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX));
         ReadLimit { instances: CallCounts { again: 2, first: 4 }, ..limit.of_calls(2) }
     }
 
     #[tokio::test]
     async fn a_third_of_the_time_is_for_what_was_read_before() {
-        let limit = |share, minutes, sharing| {
+        let limit = |share, minutes| {
             let (share, minutes) = (QuotaShare::new(share), Duration::from_mins(minutes));
             let times = [(minutes, Duration::MAX), (Duration::from_hours(1), minutes)];
-            let limits = times.map(|times| ReadLimit::new(share.expect("a share"), times, sharing));
+            let limits = times.map(|times| ReadLimit::new(share.expect("a share"), times));
             let [limit, other] = limits.map(|it| [it.instances, it.lists.expect("a limit")]);
             assert_eq!(limit, other, "the shorter time counts");
             limit.map(|calls| (calls.again, calls.first))
         };
-        assert_eq!(limit(0.5, 1, 1), [(500, 1200), (20, 48)]);
-        assert_eq!(limit(0.5, 5, 1), [(2500, 6000), (100, 240)]);
-        assert_eq!(limit(0.5, 1, 10), [(50, 120), (2, 4)]);
+        assert_eq!(limit(0.5, 1), [(500, 1200), (20, 48)]);
+        assert_eq!(limit(0.5, 5), [(2500, 6000), (100, 240)]);
         // Beyond the rates of the account no run gains anything.
-        assert_eq!(limit(1000.0, 1, 1), [(1000, 2400), (40, 96)]);
-        assert_eq!(limit(0.001, 1, 10), [(1, 1), (1, 1)]);
+        assert_eq!(limit(1000.0, 1), [(1000, 2400), (40, 96)]);
+        assert_eq!(limit(0.001, 1), [(1, 2), (1, 1)]);
     }
 
     fn spend(budget: &Budget, seems_unchanged: bool, name: &str, instances: u32) -> bool {

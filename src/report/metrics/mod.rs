@@ -24,11 +24,8 @@ pub const FUNCTION: &str = "function_name";
 /// The further dimension of a cluster's metrics: its ARN.
 pub const CLUSTER: &str = "cluster";
 
-/// The metric of a cluster to which a run that queues it writes 0, and its own full sync 1 if it was good.
-pub const ENDED: &str = "FullSyncEnded";
 /// The first metrics of a cluster, on which there are alarms by cluster.
-const OF_ALARMS: usize = 2;
-const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| Some(0))];
+const OF_ALARMS: usize = 1;
 
 words! {
     /// `METRICS`: the metrics that are written.
@@ -79,27 +76,21 @@ impl<T> Metric<T> {
     }
 }
 
-/// Writes the metrics of an invocation of `function`: those of its report, and that a full sync of each of the `queued`
-/// clusters was queued (`FAN_OUT`). A run of theirs that dies writes nothing, so this 0 is what remains. A plan has no
-/// metrics, since it is not a run.
+/// Writes the metrics of an invocation of `function`. A plan has none, since it is not a run.
 ///
 /// # Errors
 /// Returns an error if `output` cannot be written to.
 pub fn write(
-    report: Option<&Report>,
-    queued: &[String],
+    report: &Report,
     written: WrittenMetrics,
     function: &str,
     time: SystemTime,
     output: &mut impl io::Write,
 ) -> Result<(), IoStreamError> {
-    for cluster in queued {
-        let dimensions = [(FUNCTION, function), (CLUSTER, cluster.as_str())];
-        write_document(time, &dimensions, &QUEUED, &(), output)?;
+    if report.mode == Mode::Plan {
+        return Ok(());
     }
-    let Some(report) = report.filter(|report| report.mode != Mode::Plan) else { return Ok(()) };
-    // A cleanup is no run of a cluster.
-    for cluster in report.clusters.iter().filter(|_| !report.cleanup) {
+    for cluster in &report.clusters {
         let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
         write_document(time, &dimensions, written.of_cluster(), cluster, output)?;
     }
@@ -146,18 +137,12 @@ fn write_document<T>(
 }
 
 /// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
+pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
     Metric::counted(
         "GoodFullSync",
         "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
          incomplete",
         |cluster| cluster.whole.then(|| usize::from(cluster.is_complete())),
-    ),
-    Metric::counted(
-        ENDED,
-        "with `FAN_OUT`, 1 if a full sync of the cluster ended and was good, 0 if it was not, and 0 if one was queued; \
-         not for clusters with `page: false`",
-        |cluster| cluster.awaited.then(|| usize::from(cluster.is_complete())),
     ),
     Metric::counted("Created", "Cloud Map services created", |it| Some(it.counts.created)),
     Metric::counted("Registered", "instances registered", |it| Some(it.counts.registered)),
@@ -285,19 +270,12 @@ fn loss_held(guard: Option<&GuardReport>) -> usize {
 // these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
 
 /// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 17] = [
+pub const OF_INVOCATION: [Metric<Report>; 16] = [
     Metric::counted(
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
          out clusters with `page: false`",
-        |report| of_sync(report).filter(|it| paging(it).next().is_some()).map(is_good),
-    ),
-    Metric::counted(
-        "GoodCleanup",
-        "1 if [a cleanup](docs/operations.md#cleanup-with-fan-out) read all clusters but those with `page: false` and made every change, \
-         0 if not; a cleanup writes this, `ClustersUnreadable`, `Changes`, `PlannedChanges`, `Orphans`, `Calls` and \
-         `Throttles`",
-        |report| report.cleanup.then(|| is_good(report)),
+        |report| paging(report).next().is_some().then(|| is_good(report)),
     ),
     Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
         Some(report.counts.unreadable)
@@ -316,30 +294,30 @@ pub const OF_INVOCATION: [Metric<Report>; 17] = [
         |report| Some(changes(report, &Outcome::Planned)),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
-        sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister))
+        Some(sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister)))
     }),
     Metric::seconds(
         "OldestMissing",
         "age in seconds of the oldest endpoint of `Missing`, since the first run of this process of the function \
          that counted it",
-        |report| Some(of_sync(report)?.oldest.missing),
+        |report| Some(report.oldest.missing),
     ),
     Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| {
-        Some(of_sync(report)?.oldest.leftover)
+        Some(report.oldest.leftover)
     }),
     Metric::counted("HeldBack", "`HeldBack` of all clusters", |report| {
-        sum(report, ClusterReport::kept_out)
+        Some(sum(report, ClusterReport::kept_out))
     }),
     Metric::counted("Conflicts", "`Conflicts` of all clusters", |report| {
-        sum(report, |cluster| cluster.held_back_as("DomainConflict"))
+        Some(sum(report, |cluster| cluster.held_back_as("DomainConflict")))
     }),
     Metric::counted(
         "GuardHeldAgain",
         "clusters whose full sync holds a loss that an earlier full sync already found",
-        |report| sum_of_paging(report, |cluster| usize::from(cluster.is_guarded_again())),
+        |report| Some(sum_of_paging(report, |cluster| usize::from(cluster.is_guarded_again()))),
     ),
     Metric::counted("DroppedMessages", "messages without a valid scope", |report| {
-        Some(of_sync(report)?.dropped.len())
+        Some(report.dropped.len())
     }),
     Metric::counted(
         "Orphans",
@@ -366,10 +344,6 @@ fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
     report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
 }
 
-fn of_sync(report: &Report) -> Option<&Report> {
-    (!report.cleanup).then_some(report)
-}
-
 /// Clusters of one Cloud Map count the same services, and a run of a part of one does not know them all.
 fn unread(report: &Report) -> Option<usize> {
     let whole = report.clusters.iter().filter(|cluster| cluster.whole);
@@ -387,8 +361,7 @@ fn stale_clusters(report: &Report) -> Option<usize> {
     Some(stale.collect::<BTreeSet<_>>().len())
 }
 
-/// A run over all clusters also covers orphans and empty services. `FAN_OUT` has no such run: each cluster has its own,
-/// and the alarm uses the minimum.
+/// A run over all clusters also covers orphans and empty services.
 fn is_good(report: &Report) -> usize {
     let orphans = report.orphans.iter().all(|orphans| orphans.done.is_complete());
     let beside = orphans && report.empty_services.is_complete();
@@ -401,13 +374,12 @@ fn changes(report: &Report, result: &Outcome) -> usize {
     lines.filter(|line| line.result == *result).count()
 }
 
-fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> Option<usize> {
-    let clusters = of_sync(report)?.clusters.iter().filter(|cluster| !cluster.quiet);
-    Some(clusters.map(count).sum())
+fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
+    report.clusters.iter().filter(|cluster| !cluster.quiet).map(count).sum()
 }
 
-fn sum(report: &Report, count: fn(&ClusterReport) -> usize) -> Option<usize> {
-    Some(of_sync(report)?.clusters.iter().map(count).sum())
+fn sum(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
+    report.clusters.iter().map(count).sum()
 }
 
 #[cfg(test)]
@@ -446,7 +418,7 @@ mod tests {
     fn written_as(written: WrittenMetrics, report: &Report) -> Vec<Value> {
         let mut output = Vec::new();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_252_502);
-        write(Some(report), &[], written, "sync", time, &mut output).expect("memory");
+        write(report, written, "sync", time, &mut output).expect("memory");
         let text = String::from_utf8(output).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
@@ -459,9 +431,9 @@ mod tests {
         assert_eq!(cluster["_aws"]["Timestamp"], 1_795_252_502_000_u64);
         assert_eq!(directive["Namespace"], NAMESPACE);
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION, CLUSTER]]));
-        // Those of a clusterset are for its members alone, and one is for FAN_OUT.
+        // Those of a clusterset are for its members alone.
         let count = directive["Metrics"].as_array().expect("a list").len();
-        assert_eq!(count, OF_CLUSTER.len() - 7);
+        assert_eq!(count, OF_CLUSTER.len() - 6);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
         assert_eq!([&cluster["function_name"], &cluster["cluster"]], ["sync", "blue"]);
         let counts = ["GoodFullSync", "Registered", "Foreign", "Failed"].map(|name| &cluster[name]);
@@ -471,8 +443,8 @@ mod tests {
         let metrics = directive["Metrics"].as_array().expect("a list");
         let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
-        // One is for cleanups, one for clustersets, and one for a Cloud Map that was not read whole.
-        assert_eq!(metrics.len(), OF_INVOCATION.len() - 3);
+        // One is for clustersets, and one for a Cloud Map that was not read whole.
+        assert_eq!(metrics.len(), OF_INVOCATION.len() - 2);
     }
 
     #[test]
@@ -482,33 +454,13 @@ mod tests {
                 line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().expect("a list");
             metrics.iter().filter_map(|it| it["Name"].as_str()).map(str::to_owned).collect()
         };
-        let cluster = |whole| ClusterReport { whole, awaited: whole, ..ClusterReport::default() };
+        let cluster = |whole| ClusterReport { whole, ..ClusterReport::default() };
         let report = Report::new(Mode::Sync, vec![cluster(true), cluster(false)]);
         let [of_cluster, of_function] = written_as(WrittenMetrics::OfFunction, &report)
             .try_into()
             .expect("none of a partial sync");
-        assert_eq!(names(&of_cluster), ["GoodFullSync", ENDED]);
+        assert_eq!(names(&of_cluster), ["GoodFullSync"]);
         assert_eq!(names(&of_function), names(&written(&report)[2]));
-    }
-
-    #[test]
-    fn a_cleanup_is_no_full_sync_of_a_cluster() {
-        for (error, page, expected) in
-            [(None, true, 1), (Some("no answer"), true, 0), (Some("no answer"), false, 1)]
-        {
-            let error = error.map(str::to_owned);
-            let cluster = ClusterReport { error, quiet: !page, ..ClusterReport::default() };
-            let other = ClusterReport::default();
-            let report = Report::new(Mode::Sync, vec![cluster, other]);
-            let report = Report { whole: true, cleanup: true, ..report };
-            let [line] = written(&report).try_into().expect("one line");
-            let names = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().expect("a list");
-            let names: Vec<&str> = names.iter().filter_map(|it| it["Name"].as_str()).collect();
-            let all =
-                "GoodCleanup ClustersUnreadable Changes PlannedChanges Orphans Calls Throttles";
-            assert_eq!(names.join(" "), all);
-            assert_eq!(line["GoodCleanup"], expected, "{line}");
-        }
     }
 
     #[test]

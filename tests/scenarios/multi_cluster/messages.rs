@@ -1,143 +1,25 @@
-//! Messages: for imports (with `FAN_OUT`, or with more than eight clusters, an invocation about a few Services leaves
-//! the other clusters to invocations of their own), about drift of what a member has in Cloud Map (its endpoints, and the
-//! records of its exports), and several in a batch: each is about one cluster and its names, and whatever none of them
-//! names is as Cloud Map has it.
+//! Messages: about drift of what a member has in Cloud Map (its endpoints, and the records of its exports), and several in
+//! a batch: each is about one cluster and its names, and whatever none of them names is as Cloud Map has it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::many::Many;
-use super::{
-    CREATED, Members, SLICES, exported, forget_what_is_ahead, imported, pods, service, web, writes,
-};
+use super::{CREATED, Members, SLICES, exported, imported, pods, service, web};
 use crate::drift::change_of;
-use crate::fan_out::queues;
-use crate::fleet::Fleet;
-use crate::queue::{batch, batch_of, failures, message, scope, take_bodies};
-use crate::run::{counts, sync};
+use crate::queue::{batch, batch_of, failures, message, scope};
+use crate::run::sync;
 use testbed::function::invoke;
 use testbed::kubernetes::{Export, Fault, FaultKind};
-use testbed::sqs::{Failure, Queue};
-
-/// So many members, of which `c0` exports `shop/web` with one pod, all in step, with `FAN_OUT`.
-async fn in_step(count: usize) -> (Many, Queue) {
-    let fleet = Fleet::start().await;
-    let queue = fleet.sandbox.own_queue();
-    let url = queue.url().to_owned();
-    let many = Many::on(fleet, count, &["shop"], &[("FAN_OUT", &url)]).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"]);
-    many.converge().await;
-    many.clusters.iter().for_each(forget_what_is_ahead);
-    many.forget();
-    assert_eq!(take_bodies(&queue), [Value::Null; 0], "a full sync sends none");
-    (many, queue)
-}
 
 fn about(cluster: &str) -> Value {
     scope(cluster, "web")
 }
 
-fn import(cluster: &str) -> Value {
-    json!({ "cluster": cluster, "namespace": "shop", "service": "web", "import": true })
-}
-
 async fn hand_over(many: &Many, bodies: &[Value]) -> Vec<String> {
     failures(&invoke(&many.function, &batch_of(bodies)).await)
-}
-
-/// Two pods of `c0` in an import.
-const BOTH: &str = "c0 10.0.0.1:8080 10.0.0.2:8080";
-
-#[tokio::test(start_paused = true)]
-async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() {
-    let (many, queue) = in_step(3).await;
-    pods(&many.clusters[0], "web", &["10.0.0.2"]);
-
-    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-
-    let (old, new) = ("c0 10.0.0.1:8080", "c0 10.0.0.2:8080");
-    assert_eq!(imported(&many.clusters[0], "web"), new);
-    assert_eq!(imported(&many.clusters[1], "web"), old);
-    let messages = take_bodies(&queue);
-    assert_eq!(messages, [import("c1"), import("c2")]);
-    many.forget();
-
-    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
-
-    assert_eq!(imported(&many.clusters[1], "web"), new);
-    assert_eq!(imported(&many.clusters[2], "web"), new);
-    assert_eq!((take_bodies(&queue), many.asked(0)), (vec![], vec![]), "it ends here");
-    let reads = [("GetInstance", 3), ("ListInstances", 1)];
-    assert_eq!(many.cloud_map(), counts(reads));
-    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-    assert_eq!(take_bodies(&queue), [Value::Null; 0], "nothing has changed");
-    many.clusters[0].unexport("shop", "web");
-    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-    assert_eq!(take_bodies(&queue), messages);
-    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
-    assert_eq!(many.clusters[1].service_import("shop", "web"), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
-    let fleet = Fleet::start().await;
-    let [full_syncs, services] = queues(&fleet);
-    let settings = [("FAN_OUT", full_syncs.url()), ("QUEUE_URL", services.url())];
-    let many = Many::on(fleet, 2, &["shop"], &settings).await;
-    exported(&many.clusters[0], web(), &["10.0.0.1"]);
-
-    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-
-    assert_eq!((take_bodies(&services), take_bodies(&full_syncs)), (vec![import("c1")], vec![]));
-}
-
-/// Without messages a run waits for it (`obstacles`).
-#[tokio::test(start_paused = true)]
-async fn importer_that_does_not_answer_delays_no_change_if_it_imports_by_messages() {
-    let (many, queue) = in_step(2).await;
-    many.clusters[1].be_silent();
-    pods(&many.clusters[0], "web", &["10.0.0.2"]);
-    let start = Instant::now();
-
-    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-
-    assert!(start.elapsed() < Duration::from_secs(10));
-    assert_eq!(take_bodies(&queue).len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn message_for_an_import_changes_nothing_else_and_comes_back_where_it_fails() {
-    let (many, queue) = in_step(2).await;
-    pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
-    hand_over(&many, &[about("c0")]).await;
-    let messages = take_bodies(&queue);
-    pods(&many.clusters[0], "web", &["10.0.0.3"]);
-    many.clusters[1].refuse_method("PATCH", SLICES, 503);
-    many.forget();
-
-    assert_eq!(hand_over(&many, &messages).await, ["0"]);
-
-    many.clusters[1].clear_faults();
-    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
-    assert_eq!(imported(&many.clusters[1], "web"), BOTH, "as registered");
-    assert_eq!((many.fleet.cloud_map.writes(), writes(&many.clusters[0])), (0, vec![]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn message_that_cannot_be_sent_leaves_the_other_cluster_to_its_schedule() {
-    let (many, queue) = in_step(2).await;
-    pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
-    queue.refuse(Some(Failure::message("InvalidMessageContents", "no")));
-
-    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
-
-    queue.refuse(None);
-    assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.1:8080");
-    hand_over(&many, &[json!({ "action": "sync", "cluster": "c1" })]).await;
-    assert_eq!(imported(&many.clusters[1], "web"), BOTH);
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,10 +148,7 @@ async fn message_about_a_cluster_says_nothing_of_its_other_names() {
         &[scope("blue", "api"), scope("green", "web")],
         &[json!({ "cluster": "blue", "namespace": "other" }), scope("green", "web")],
         &[json!({ "action": "sync", "cluster": "blue" }), scope("green", "web")],
-        &[
-            json!({ "cluster": "blue", "namespace": "shop", "service": "web", "import": true }),
-            scope("green", "api"),
-        ],
+        &[scope("blue", "web"), scope("green", "api")],
         &[scope("blue", "other"), scope("green", "another")],
         &[scope("blue", "other"), json!({ "cluster": "green", "namespace": "shop" })],
     ];

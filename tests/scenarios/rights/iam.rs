@@ -19,7 +19,8 @@ const TEMPLATE: &str = include_str!("../../../template.yaml");
 const HEALTH_CHECKS: &str = include_str!("../../../deploy/health-checks.yaml");
 
 /// The actions that Lambda uses with the role, before the function runs or without it: the function cannot report them.
-const OF_LAMBDA: [&str; 13] = [
+const OF_LAMBDA: [&str; 14] = [
+    "kms:Decrypt",
     "logs:CreateLogStream",
     "logs:PutLogEvents",
     "xray:PutTraceSegments",

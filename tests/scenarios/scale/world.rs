@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::simulation::calls::{Calls, Fleet, Names, Process, Round};
+use super::simulation::calls::{Calls, Fleet, Names, Process};
 use crate::fleet::{OWNER, annotated, give_pods, refs};
-use crate::queue::{batch_of, failures};
 use crate::run::sync;
 use testbed::clock::StandInClock;
 use testbed::cloud_map::{CloudMap, NamespaceKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::KubernetesServer;
-use testbed::sqs::Queue;
 use testbed::{REGION, Sandbox};
 
 /// Of the registries, if there are several.
@@ -31,7 +28,6 @@ pub struct World {
     sandbox: Sandbox,
     pub clusters: Vec<KubernetesServer>,
     pub registries: Vec<CloudMap>,
-    queue: Queue,
     clock: StandInClock,
 }
 
@@ -49,12 +45,11 @@ impl World {
         for account in ACCOUNTS {
             sandbox.role(&role(account), None);
         }
-        let queue = sandbox.own_queue();
         let clusters = (0..fleet.clusters).map(|it| sandbox.kubernetes(&name(it))).collect();
         let clock = StandInClock::new();
-        let world = Self { fleet, sandbox, clusters, registries, queue, clock };
+        let world = Self { fleet, sandbox, clusters, registries, clock };
         world.seed();
-        let process = world.function(false, UNLIMITED).await;
+        let process = world.function(UNLIMITED).await;
         let report = sync(&process).await;
         assert_eq!((report.ok, report.counts.registered), (true, fleet.instances()), "{report}");
         world
@@ -95,7 +90,7 @@ impl World {
     }
 
     /// A new process.
-    pub async fn function(&self, fan_out: bool, share: f64) -> Function {
+    pub async fn function(&self, share: f64) -> Function {
         let entry = |index: usize| {
             let cluster = self.sandbox.cluster_arn(&name(index));
             match self.fleet.accounts {
@@ -108,10 +103,7 @@ impl World {
         let clusters: Vec<Value> = (0..self.fleet.clusters).map(entry).collect();
         let clusters = json!(clusters).to_string();
         let share = share.to_string();
-        let mut settings = vec![("CLUSTERS", clusters.as_str()), ("QUOTA_SHARE", share.as_str())];
-        if fan_out {
-            settings.push(("FAN_OUT", self.queue.url()));
-        }
+        let settings = [("CLUSTERS", clusters.as_str()), ("QUOTA_SHARE", share.as_str())];
         self.sandbox.function(&settings).await.with_clock(self.clock.clock())
     }
 
@@ -123,13 +115,13 @@ impl World {
     }
 
     /// The calls of a round to AWS, to each Cloud Map, and the requests to each cluster.
-    pub async fn measure(&self, round: Round) -> (Calls, Vec<Calls>, Vec<usize>) {
-        let process = self.function(round.fan_out, UNLIMITED).await;
-        if round.process != Process::New {
-            self.play(&[&process], round).await;
+    pub async fn measure(&self, process: Process) -> (Calls, Vec<Calls>, Vec<usize>) {
+        let function = self.function(UNLIMITED).await;
+        if process != Process::New {
+            self.play(&function, process).await;
         }
         self.forget();
-        self.play(&[&process], round).await;
+        self.play(&function, process).await;
         let mut calls = BTreeMap::new();
         for request in self.sandbox.aws().requests() {
             *calls.entry(request.operation).or_insert(0) += 1;
@@ -139,41 +131,13 @@ impl World {
         (named(calls), of_accounts, of_clusters)
     }
 
-    /// The schedule, and with `FAN_OUT` an invocation for each message that it sends, at once in these processes.
-    pub async fn play(&self, processes: &[&Function], round: Round) {
-        if round.process == Process::Warm {
+    /// The schedule begins.
+    pub async fn play(&self, function: &Function, process: Process) {
+        if process == Process::Warm {
             self.clock.advance(NAMESPACES_STAND);
         }
-        let answer = invoke(processes[0], &event("schedule-eventbridge-scheduler")).await;
+        let answer = invoke(function, &event("schedule-eventbridge-scheduler")).await;
         assert_eq!(answer.response.expect("an answer")["ok"], true);
-        let sent = self.queue.take_all();
-        let turns = processes.iter().enumerate().map(|(index, process)| {
-            let turns = sent.iter().skip(index).step_by(processes.len());
-            async move {
-                for sent in turns {
-                    self.deliver(process, &sent.body, round).await;
-                }
-            }
-        });
-        join_all(turns).await;
-    }
-
-    /// An invocation with one message.
-    async fn deliver(&self, process: &Function, body: &str, round: Round) {
-        let body: Value = serde_json::from_str(body).expect("JSON");
-        let payload = batch_of(&[body]);
-        let answer = match round.process {
-            Process::New => {
-                let new = self.function(round.fan_out, UNLIMITED).await;
-                invoke(&new, &payload).await
-            }
-            Process::Warm => {
-                self.clock.advance(NAMESPACES_STAND);
-                invoke(process, &payload).await
-            }
-            Process::Recent => invoke(process, &payload).await,
-        };
-        assert_eq!(failures(&answer), [""; 0]);
     }
 }
 

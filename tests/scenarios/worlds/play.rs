@@ -20,7 +20,6 @@ use testbed::clock::StandInClock;
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
-use testbed::sqs::Queue;
 
 /// Between two looks.
 pub const LOOK: Duration = Duration::from_millis(25);
@@ -63,8 +62,6 @@ pub struct Scene {
     /// Settings of all processes beside those of the world, and more of the last one.
     pub more_settings: Vec<(&'static str, &'static str)>,
     pub other_settings: &'static [(&'static str, &'static str)],
-    /// The function's own queue.
-    pub queue: Queue,
     /// The numbers of Events when the function was deployed.
     pub events: [usize; 2],
     /// The clock of processes whose time stands still.
@@ -148,11 +145,9 @@ impl Scene {
         if has_exported {
             world.clusterset.begin(&fleet, &green);
         }
-        let queue = fleet.sandbox.own_queue();
         let mut scene = Self {
             world,
             fleet,
-            queue,
             events: [0; 2],
             ledger: Ledger::default(),
             imports: clusterset::Ledger::default(),

@@ -16,10 +16,10 @@ use tokio::time::{sleep, timeout};
 
 use super::play::Scene;
 use super::world::{AMBER, CLUSTERS};
-use crate::queue::{batch_of, failures, take_bodies};
+use crate::queue::failures;
 use testbed::Sandbox;
 use testbed::clock::{StandInClock, tokio_clock};
-use testbed::function::{Answer, TIMEOUT, event, invoke_until};
+use testbed::function::{Answer, TIMEOUT, invoke_until};
 use testbed::gate::Gate;
 
 /// The processes of the function.
@@ -86,9 +86,6 @@ impl Scene {
         let mut settings: BTreeMap<_, _> = self.world.settings.variables().into_iter().collect();
         settings.extend(self.world.clusterset.variables(number, &self.world.settings));
         settings.extend(self.more_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
-        if self.world.settings.fans_out {
-            settings.insert("FAN_OUT", self.queue.url().to_owned());
-        }
         if number + 1 == PROCESSES {
             settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
         }
@@ -158,21 +155,6 @@ impl Scene {
         let invoked = self.processes[process].clone();
         let run = spawn_local(async move { drop(Box::pin(invoked.invoke(&payload, time)).await) });
         self.runs.push((process, run));
-    }
-
-    /// The schedule begins in a process, and the processes in turn get the clusters that it hands on.
-    pub fn schedule(&mut self, first: usize) {
-        let (processes, queue) = (self.processes.clone(), self.queue.clone());
-        let run = spawn_local(async move {
-            let schedule = event("schedule-eventbridge-scheduler");
-            drop(Box::pin(processes[first].invoke(&schedule, TIMEOUT)).await);
-            for (number, body) in take_bodies(&queue).into_iter().enumerate() {
-                let batch = batch_of(&[body]);
-                let process = &processes[(first + number + 1) % PROCESSES];
-                drop(Box::pin(process.invoke(&batch, TIMEOUT)).await);
-            }
-        });
-        self.runs.push((PROCESSES, run));
     }
 
     /// Delivers messages, and twice more those that come back, as a queue does.

@@ -83,8 +83,6 @@ pub struct Settings {
     pub creates_namespaces: bool,
     /// After a day.
     pub purges_dead_clusters: bool,
-    /// Whether the schedule hands the clusters on by a queue.
-    pub fans_out: bool,
     pub events: &'static str,
     pub guard_minimum: u32,
     pub is_dry: bool,
@@ -159,7 +157,6 @@ impl Default for Settings {
             deletes_empty_services: false,
             creates_namespaces: false,
             purges_dead_clusters: false,
-            fans_out: false,
             events: "all",
             guard_minimum: 1000,
             is_dry: false,

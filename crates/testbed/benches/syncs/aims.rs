@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::clustersets;
 use crate::report::Report;
-use crate::shared_registry::FAN_OUT;
 use crate::table::{Events, Row, Table, count};
 use crate::world::{
     ALL_ANNOTATED, FEW_INSTANCES, FIFTY_NAMESPACES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS,
@@ -60,7 +59,6 @@ const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run
      processor is shared.";
 const READ_FIRST: &str =
     "A full sync compares the whole cluster with what the process knows before its first read.";
-const WHOLE_MIRROR: &str = "What a process has read of all clusters stays in its memory.";
 const GROWS: &str = "Something is read that the pod has nothing to do with.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
@@ -183,13 +181,6 @@ fn large_cloud_maps(report: &Report) -> Vec<Aim> {
     let warm = report.table(TEN_THOUSAND).and_then(|table| table.row("in step, warm"));
     let what = "10,000 Services: calls of a full sync in step, warm";
     aims.extend(warm.map(|row| Aim::new(what, 620.0, count(row.number_of_calls()), "", GROWS)));
-    if let Some(table) = report.table(FAN_OUT.name) {
-        let what = "10 clusters x 2,000 x 5 in one account, FAN_OUT: one changed without a message, p99 until registered";
-        let p99 = table.events.as_ref().map(|events| events.percentile_registered(99));
-        aims.extend(p99.map(|p99| Aim::new(what, 60_000.0, p99, " ms", READ_FIRST)));
-        let what = "10 clusters x 2,000 x 5 in one account, FAN_OUT: peak memory of a process that knows all";
-        aims.push(Aim::new(what, 256.0, table.peak_memory(), " MB", WHOLE_MIRROR));
-    }
     aims
 }
 

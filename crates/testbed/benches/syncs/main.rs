@@ -64,11 +64,6 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
         let table = world.run(&report.binary).await;
         add(&mut report, table, filter)?;
     }
-    if is_asked_for(shared_registry::FAN_OUT.name) {
-        eprintln!("{} ...", shared_registry::FAN_OUT.name);
-        let table = shared_registry::FAN_OUT.run_apart(&report.binary).await;
-        add(&mut report, table, filter)?;
-    }
     let clustersets = clustersets::WORLDS.iter().chain(clustersets::GROWING);
     for world in clustersets.filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);

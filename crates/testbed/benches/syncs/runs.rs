@@ -19,9 +19,7 @@ pub async fn run(world: &World, binary: &Binary) -> Table {
     let settings = [("QUOTA_SHARE", world.share)];
     let mut rows = Vec::new();
     if world.is_registered {
-        let place = |service| ("blue".to_owned(), world.namespace_of(service));
-        let all = (world.services, world.pods);
-        load(binary, (&sandbox, &cloud_map), all, place).await;
+        load(world, binary, &sandbox, &cloud_map).await;
     }
     let mut function = binary.start(&sandbox, &settings).await;
     if world.is_registered {
@@ -44,34 +42,24 @@ pub async fn run(world: &World, binary: &Binary) -> Table {
 }
 
 /// Loads Cloud Map with all that is wanted: the function registers the first Service, and all others are as that one.
-/// `place` has the cluster and the Cloud Map namespace of each.
-pub async fn load(
-    binary: &Binary,
-    (sandbox, cloud_map): (&Sandbox, &CloudMap),
-    (services, of_each): (usize, usize),
-    place: impl Fn(usize) -> (String, String),
-) {
+async fn load(world: &World, binary: &Binary, sandbox: &Sandbox, cloud_map: &CloudMap) {
     let mut function = binary.start(sandbox, &[]).await;
-    let (cluster, namespace) = place(0);
-    one_event(&mut function, message(&cluster, "shop", "web-0")).await;
-    let first = cloud_map.find_service(&namespace, "web-0").expect("it is registered");
+    one_event(&mut function, message("blue", "shop", "web-0")).await;
+    let first = cloud_map.find_service(&world.namespace_of(0), "web-0").expect("it is registered");
     let instances = cloud_map.instances(&first).into_values();
     let is_first = |it: &BTreeMap<String, String>| it["AWS_INSTANCE_IPV4"] == address(0, 0);
     let model = instances.into_iter().find(is_first).expect("its first pod");
-    let arn = sandbox.cluster_arn(&cluster);
-    for service in 1..services {
-        let (cluster, namespace) = place(service);
+    for service in 1..world.services {
+        let namespace = world.namespace_of(service);
         let namespace = cloud_map.find_namespace(&namespace).expect("a namespace");
         let name = format!("web-{service}");
         let id = cloud_map.service(&namespace, &name, ServiceKind::Http);
         cloud_map.tag(&id, "cloud-map-sync/owner", "cloud-map-sync");
-        for pod in 0..of_each {
+        for pod in 0..world.pods {
             let (pod_name, address) = (format!("{name}-{pod}"), address(service, pod));
-            let own = sandbox.cluster_arn(&cluster);
             let attributes = model.iter().map(|(key, value)| match value.as_str() {
                 "web-0" => (key.as_str(), name.as_str()),
                 "web-0-0" => (key.as_str(), pod_name.as_str()),
-                _ if *value == arn => (key.as_str(), own.as_str()),
                 _ if key == "AWS_INSTANCE_IPV4" => (key.as_str(), address.as_str()),
                 value => (key.as_str(), value),
             });
@@ -98,7 +86,7 @@ pub async fn full_sync(
 }
 
 /// One invocation that fails nothing.
-pub async fn measure(
+async fn measure(
     quotas: bool,
     name: &'static str,
     function: &mut Function,
@@ -151,7 +139,7 @@ async fn events(
 }
 
 /// The invocation that finds that a Service in Cloud Map has a new pod, from the change to the registration and to its end.
-pub async fn one_change(
+async fn one_change(
     events: &mut Events,
     function: &mut Function,
     payload: Value,
@@ -178,7 +166,7 @@ async fn registered(cloud_map: &CloudMap, service: &str, address: &str) -> Durat
     start.elapsed()
 }
 
-pub async fn one_event(function: &mut Function, payload: Value) -> Duration {
+async fn one_event(function: &mut Function, payload: Value) -> Duration {
     let start = Instant::now();
     let answer = function.invoke(payload).await.expect("an answer");
     let took = start.elapsed();

@@ -21,14 +21,6 @@ const VISIBILITY: Duration = Duration::from_mins(30);
 /// The longest visibility timeout: 12 hours.
 const LONGEST_TIMEOUT: u64 = 43_200;
 
-/// Answers SendMessage.
-pub fn send(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
-    let body = parameters["MessageBody"].as_str();
-    let body = body.ok_or_else(|| Failure::missing_parameter("MessageBody"))?;
-    let message = queue.put(caller, body);
-    Ok(json!({"MessageId": message.id, "MD5OfMessageBody": digest(body)}))
-}
-
 /// Answers SendMessageBatch.
 pub fn send_batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
     let entries = entries(parameters)?;

@@ -1,4 +1,4 @@
-//! The SQS stand-in: standard queues with SendMessage, ChangeMessageVisibility and their batches in AWS JSON 1.0, with
+//! The SQS stand-in: standard queues with SendMessageBatch, ChangeMessageVisibility and its batch in AWS JSON 1.0, with
 //! the limits and errors of the service (`messages`). A test makes a `queue`, grants roles access to it, and
 //! receives the messages like Lambda's event source mapping.
 
@@ -43,7 +43,6 @@ impl Sqs {
         let queue = self.find(&caller.region, url).ok_or_else(Failure::no_queue)?;
         queue.admit(operation, caller)?;
         match operation {
-            "SendMessage" => messages::send(&queue, caller, &parameters),
             "SendMessageBatch" => messages::send_batch(&queue, caller, &parameters),
             "ChangeMessageVisibility" => messages::postpone(&queue, &parameters),
             "ChangeMessageVisibilityBatch" => messages::postpone_batch(&queue, &parameters),
@@ -102,7 +101,7 @@ impl Failure {
     /// An operation that is not played here.
     pub fn unknown_operation(name: &str) -> Self {
         let text = format!(
-            "the sandbox plays SendMessage, ChangeMessageVisibility and their batches, not {name}"
+            "the sandbox plays SendMessageBatch, ChangeMessageVisibility and its batch, not {name}"
         );
         Self::service(StatusCode::BAD_REQUEST, "UnknownOperationException", text)
     }

@@ -32,7 +32,6 @@ pub(super) struct State {
     sent: u32,
     requests: u32,
     refusal: Option<Failure>,
-    spared: u32,
     failing_entries: u32,
 }
 
@@ -98,12 +97,6 @@ impl Queue {
         self.state().refusal = refusal;
     }
 
-    /// Refuses every request but the first ones.
-    pub fn refuse_all_but(&self, first: u32, refusal: Failure) {
-        self.refuse(Some(refusal));
-        self.state().spared = first;
-    }
-
     /// Lets the next entries of batches fail, one by one, through no fault of the sender.
     pub fn fail_entries(&self, entries: u32) {
         self.state().failing_entries = entries;
@@ -138,10 +131,6 @@ impl Queue {
         let allowed = if sends { &state.senders } else { &state.consumers };
         if !allowed.contains(&caller.principal.role_arn) {
             return Err(Failure::denied(caller, action, &self.arn));
-        }
-        if state.spared > 0 {
-            state.spared -= 1;
-            return Ok(());
         }
         state.refusal.clone().map_or(Ok(()), Err)
     }

@@ -33,7 +33,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         (
             "report",
             with(
-                "The answer of plan, sync, adopt, confirm, cleanup and purge",
+                "The answer of plan, sync, adopt, confirm and purge",
                 trace::<Report>(Traced::Answer),
             ),
         ),

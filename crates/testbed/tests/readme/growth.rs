@@ -26,7 +26,7 @@ const ROWS: [Row; 6] = [
     ("Instances in `clusterset.<id>`", |it| number(it.records())),
     ("Full sync in step: calls to Cloud Map", |it| calls(&it.in_step())),
     ("The same: least time with half of the rates", |it| time(&it.in_step())),
-    ("One new pod: calls to Cloud Map", pod),
+    ("One new pod: calls to Cloud Map", |it| calls(&it.changed_pod())),
     ("First sync: least time with half of the rates", |it| time(&it.first_sync())),
 ];
 
@@ -69,15 +69,6 @@ pub fn ends() -> String {
         writeln!(table, "| {members} | {quota} |").expect("a string");
     }
     table
-}
-
-fn pod(size: &Clusterset) -> String {
-    let at_once = calls(&size.changed_pod());
-    // More members import by messages.
-    if size.members <= 8 {
-        return at_once;
-    }
-    format!("{at_once}, and {} for each run with imports", calls(&size.import_by_message()))
 }
 
 fn calls(calls: &Calls) -> String {

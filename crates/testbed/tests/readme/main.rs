@@ -143,7 +143,7 @@ fn the_tables_and_pictures_of_the_page_about_scale_are_the_commands() {
 
 #[test]
 fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
-    use scale::deployment::{AT_ONCE, LONGEST, SCHEDULES, SIDE_BY_SIDE};
+    use scale::deployment::{LONGEST, SCHEDULES, SIDE_BY_SIDE};
     let function = include_str!("../../../../src/function/run.rs");
     assert!(function.contains(&format!("const CONCURRENT_CLUSTERS: usize = {SIDE_BY_SIDE};")));
     let template = include_str!("../../../../template.yaml");
@@ -154,7 +154,6 @@ fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
         values.filter_map(|it| it.trim_matches('"').parse().ok()).collect::<Vec<usize>>()
     };
     assert_eq!(allowed("FullSyncMinutes"), SCHEDULES);
-    assert!(allowed("FanOut").contains(&AT_ONCE));
     let timeouts = template.split(", Timeout: ").skip(1);
     let timeouts = timeouts.map(|it| it.split(',').next().expect("its end").parse());
     let longest = timeouts.map(|it| it.expect("seconds")).max().expect("a value");

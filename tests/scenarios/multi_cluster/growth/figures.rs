@@ -56,17 +56,15 @@ impl Clusterset {
         ])
     }
 
-    /// A pod is added in one member: the invocation that registers it, which up to eight members also import it in.
+    /// A pod is added in one member: the invocation that registers it and imports it into all members.
     pub fn changed_pod(&self) -> Calls {
-        let mut calls = self.import_by_message();
-        calls.extend([("RegisterInstance", 1), ("GetOperation", 1)]);
-        calls
-    }
-
-    /// One invocation for messages about the import of a changed name, for any number of importers.
-    pub fn import_by_message(&self) -> Calls {
-        // One of each member for its record; the source's own is compared with what it should be.
-        Calls::from([("ListInstances", self.pages_of_a_name()), ("GetInstance", self.members)])
+        Calls::from([
+            ("ListInstances", self.pages_of_a_name()),
+            // One of each member for its record; the source's own is compared with what it should be.
+            ("GetInstance", self.members),
+            ("RegisterInstance", 1),
+            ("GetOperation", 1),
+        ])
     }
 
     /// The registrations of a first sync.

@@ -10,18 +10,17 @@ pub mod figures;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::many::Many;
 use super::{IMPORT, exported};
-use crate::fleet::{Fleet, pod_name, refs};
-use crate::queue::{batch_of, failures, take_bodies};
+use crate::fleet::{pod_name, refs};
+use crate::queue::{batch_of, failures};
 use crate::run::{counts, synced};
 use figures::{Clusterset, OTHER_REQUESTS, forced};
 use testbed::cloud_map::Quotas;
 use testbed::function::invoke;
 use testbed::kubernetes::{ClusterIp, Pod};
-use testbed::sqs::Queue;
 
 const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 
@@ -31,11 +30,8 @@ const WORLDS: [(usize, usize, usize); 5] =
     [(2, 2, 1), (4, 2, 1), (8, 2, 1), (11, 2, 10), (2, 100, 1)];
 
 /// Each member exports the same Services, and all of them are in step.
-async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &str) -> World {
-    let fleet = Fleet::start().await;
-    let own = fleet.sandbox.own_queue();
-    let url = own.url().to_owned();
-    let many = Many::on(fleet, members, &NAMESPACES, &[(queue, &url)]).await;
+async fn in_step((members, exports, endpoints): (usize, usize, usize)) -> World {
+    let many = Many::start(members, &NAMESPACES, &[]).await;
     for namespace in [&many.fleet.http, &many.fleet.dns] {
         many.fleet.cloud_map.remove_namespace(namespace);
     }
@@ -48,7 +44,7 @@ async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &s
         }
     }
     let size = Clusterset { members, exports, endpoints, namespaces: exports.min(4) };
-    let world = World { many, queue: own, size };
+    let world = World { many, size };
     synced(&world.many.function).await;
     world.many.forget();
     // It has nothing to hold, so messages need not look for instances, and knows the namespaces that the first one made.
@@ -59,14 +55,12 @@ async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &s
 
 struct World {
     many: Many,
-    queue: Queue,
     size: Clusterset,
 }
 
 impl World {
-    /// Gives the first export of the first member another pod, and returns the calls of the message about it, with the
-    /// messages that the function sent.
-    async fn add_pod(&self) -> (BTreeMap<String, usize>, Vec<Value>) {
+    /// Gives the first export of the first member another pod, and returns the calls of the message about it.
+    async fn add_pod(&self) -> BTreeMap<String, usize> {
         let pod = |number| {
             let address = address(0, 0, number);
             Pod::new(&pod_name("web-0", &address), &address)
@@ -74,15 +68,10 @@ impl World {
         let pods: Vec<Pod> = (0..=self.size.endpoints).map(pod).collect();
         self.many.clusters[0].pods(NAMESPACES[0], "web-0", &pods);
         let body = json!({ "cluster": "c0", "namespace": NAMESPACES[0], "service": "web-0" });
-        self.hand_over(&[body]).await
-    }
-
-    /// Hands messages to the function in one batch. Returns the calls, and the messages that it sent.
-    async fn hand_over(&self, bodies: &[Value]) -> (BTreeMap<String, usize>, Vec<Value>) {
         self.many.forget();
-        let answer = invoke(&self.many.function, &batch_of(bodies)).await;
+        let answer = invoke(&self.many.function, &batch_of(&[body])).await;
         assert_eq!(failures(&answer), [""; 0], "{:?}", answer.report);
-        (self.many.cloud_map(), take_bodies(&self.queue))
+        self.many.cloud_map()
     }
 }
 
@@ -93,11 +82,11 @@ fn address(member: usize, export: usize, pod: usize) -> String {
 #[tokio::test(start_paused = true)]
 async fn converged_full_sync_costs_what_the_formula_says() {
     for world in WORLDS {
-        let world = Box::pin(in_step(world, "QUEUE_URL")).await;
+        let world = Box::pin(in_step(world)).await;
         let (many, size) = (&world.many, world.size);
         many.forget();
 
-        synced(&many.new_function(&[("QUEUE_URL", world.queue.url())]).await).await;
+        synced(&many.new_function(&[]).await).await;
 
         assert_eq!(many.cloud_map(), counts(size.in_step()), "{size:?}");
         for member in 0..size.members {
@@ -113,36 +102,20 @@ async fn converged_full_sync_costs_what_the_formula_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changed_pod_costs_what_the_formula_says_by_messages_or_not() {
-    for (world, setting) in [
-        (WORLDS[0], "QUEUE_URL"),
-        (WORLDS[2], "QUEUE_URL"),
-        (WORLDS[2], "FAN_OUT"),
-        ((9, 2, 1), "QUEUE_URL"),
-        (WORLDS[3], "QUEUE_URL"),
-    ] {
-        let world = Box::pin(in_step(world, setting)).await;
+async fn changed_pod_costs_what_the_formula_says_and_is_imported_everywhere_at_once() {
+    for world in [WORLDS[0], WORLDS[2], (9, 2, 1), WORLDS[3]] {
+        let world = Box::pin(in_step(world)).await;
         let size = world.size;
 
-        let (calls, messages) = world.add_pod().await;
+        let calls = world.add_pod().await;
 
         assert_eq!(calls, counts(size.changed_pod()), "{size:?}");
-        let others = if setting == "FAN_OUT" || size.members > 8 { size.members - 1 } else { 0 };
-        assert_eq!(messages.len(), others);
         let new = address(0, 0, size.endpoints);
         let is_imported = |importer: usize| {
             let slices = world.many.clusters[importer].objects("endpointslices", NAMESPACES[0]);
             slices.iter().any(|it| it.to_string().contains(&new))
         };
-        assert_eq!(is_imported(size.members - 1), others == 0, "{setting}: {size:?}");
-        if let [first, rest @ ..] = messages.as_slice() {
-            for messages in [std::slice::from_ref(first), rest] {
-                let (calls, more) = world.hand_over(messages).await;
-                assert_eq!(calls, counts(size.import_by_message()), "{size:?}");
-                assert_eq!(more, [Value::Null; 0]);
-            }
-        }
-        assert!((1..size.members).all(is_imported), "{setting}: {size:?}");
+        assert!((0..size.members).all(is_imported), "{size:?}");
     }
 }
 

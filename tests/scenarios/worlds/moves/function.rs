@@ -16,6 +16,7 @@ use crate::drift::change_of;
 use crate::queue::batch_of;
 use cloud_map_sync::model::SignedDuration;
 use testbed::clock;
+use testbed::function::{TIMEOUT, event};
 
 pub fn table(flows: Flows) -> Table {
     let schedule: Table = kinds! { 2 schedule(); };
@@ -47,11 +48,12 @@ fn full_sync() -> impl Strategy<Value = Move> {
     })
 }
 
-/// With `FAN_OUT` it hands the clusters on.
 fn schedule() -> impl Strategy<Value = Move> {
     (0..PROCESSES).prop_map(|process| {
         let sentence = format!("the schedule begins in process {process}");
-        Move::new(sentence, move |scene| scene.schedule(process))
+        Move::new(sentence, move |scene| {
+            scene.invoke(process, event("schedule-eventbridge-scheduler"), TIMEOUT);
+        })
     })
 }
 
@@ -118,20 +120,16 @@ fn bodies(flows: Flows) -> impl Strategy<Value = Vec<Value>> {
     let names = if flows.has_annotated { &NAMES[..] } else { &[] };
     let exported = if flows.has_exported { &EXPORTED[..] } else { &[] };
     let count = names.len() + exported.len();
-    let about = (0..CLUSTERS.len(), 0..=count, prop::bool::weighted(0.2));
-    let body = move |(cluster, name, is_import): (usize, usize, bool)| {
-        body(cluster, names.iter().chain(exported).nth(name), is_import && flows.has_exported)
+    let body = move |(cluster, name): (usize, usize)| {
+        body(cluster, names.iter().chain(exported).nth(name))
     };
-    vec(about.prop_map(body), 1..4)
+    vec((0..CLUSTERS.len(), 0..=count).prop_map(body), 1..4)
 }
 
 /// The body of a message; one that anybody sent asks for what only a person may.
-fn body(cluster: usize, name: Option<&&str>, is_import: bool) -> Value {
+fn body(cluster: usize, name: Option<&&str>) -> Value {
     let cluster = CLUSTERS[cluster];
     match name {
-        Some(name) if is_import => {
-            json!({"cluster": cluster, "namespace": SHOP, "service": name, "import": true})
-        }
         Some(name) => json!({"cluster": cluster, "namespace": SHOP, "service": name}),
         None => json!({"action": "purge", "cluster": cluster, "confirm": true}),
     }
@@ -146,7 +144,6 @@ fn person() -> impl Strategy<Value = Move> {
         json!({ "action": "purge", "cluster": "green" }),
         json!({ "action": "purge", "cluster": "green", "confirm": true }),
         json!({ "action": "purge", "cluster": "blue", "confirm": true }),
-        json!({ "action": "cleanup" }),
         json!({ "action": "status" }),
     ];
     (0..PROCESSES, select(actions.to_vec())).prop_map(|(process, payload)| {
@@ -213,7 +210,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 23] = [
+    const CHANGES: [Change; 22] = [
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
         ("POLICY create-only", |it| it.policy = "create-only"),
         ("POLICY sync", |it| it.policy = "sync"),
@@ -239,7 +236,6 @@ fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
         ("GUARD_MINIMUM 2", |it| it.guard_minimum = 2),
         ("CREATE_NAMESPACES", |it| it.creates_namespaces = !it.creates_namespaces),
         ("PURGE_DEAD_CLUSTERS_AFTER", |it| it.purges_dead_clusters = !it.purges_dead_clusters),
-        ("FAN_OUT", |it| it.fans_out = !it.fans_out),
         ("EVENTS none", |it| it.events = "none"),
         ("EVENTS warnings", |it| it.events = "warnings"),
         ("EVENTS all", |it| it.events = "all"),
