@@ -91,12 +91,6 @@ impl Clients {
         RegistryKey { role: cluster.registry_role.clone(), region: other }
     }
 
-    /// Whether a Cloud Map is in a Region.
-    pub fn is_in(&self, key: &RegistryKey, region: &str) -> bool {
-        let own = self.base.region().map(Region::as_ref);
-        key.region.as_deref().or(own) == Some(region)
-    }
-
     pub async fn cloud_map(&self, key: &RegistryKey) -> CloudMap {
         if let Some(known) = lock(&self.registries).get(key) {
             return known.clone();

@@ -106,16 +106,16 @@ impl CloudMap {
         id.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId"))
     }
 
-    /// A service by its id, without instances, and the id of its namespace; `None` if it does not exist.
+    /// A service by its ARN, without instances, and the id of its namespace; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error if it could not be read.
-    pub async fn service_of_id(
+    pub async fn service_of_arn(
         &self,
-        id: &str,
+        arn: &str,
     ) -> Result<Option<(String, CloudMapService)>, Error> {
-        let action = || format!("read the Cloud Map service {id}");
-        let Some(read) = self.get_service(id, action).await? else { return Ok(None) };
+        let action = || format!("read the Cloud Map service {arn}");
+        let Some(read) = self.get_service(arn, action).await? else { return Ok(None) };
         let namespace = read.namespace_id.clone();
         let found = namespace.zip(service(summary(read)));
         found.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId, Arn and Name"))

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{Error, Message, Scope, Subject, Unusable, object};
+use super::{Error, Message, Scope, Unusable, object};
 
 /// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
 const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
@@ -44,7 +44,7 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
     let cluster = cluster(&batch.log_group).ok_or(Error::LogsNotOfCluster)?;
     let messages = batch.log_events.into_iter().filter_map(|line| {
         let reading = read_line(&line.message).transpose()?;
-        let reading = reading.map(|scope| Subject::Scope(scope.in_cluster(Some(cluster.clone()))));
+        let reading = reading.map(|scope| scope.in_cluster(Some(cluster.clone())));
         Some(Message { id: line.id, receipt: None, reading })
     });
     Ok(messages.collect())

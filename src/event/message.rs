@@ -1,5 +1,5 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or a scope's own fields -> scope; or an
-//! event of Cloud Map. Each record is read independently, so an invalid one does not affect the others: it has a reason,
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or a scope's own fields ->
+//! scope. Each record is read independently, so an invalid one does not affect the others: it has a reason,
 //! whose only text of the message is a checked kind, so that it can be logged and counted as it is.
 //!
 //! The envelopes are SNS without raw delivery, an EventBridge event, and a CloudEvent in structured mode. Each is
@@ -12,7 +12,7 @@ use base64::engine::{Engine, general_purpose};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Action, Drift, Error, Scope, drift, forwarder, object};
+use super::{Action, Error, Scope, forwarder, object};
 
 /// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
@@ -24,18 +24,8 @@ pub struct Message {
     pub id: String,
     /// This delivery of the message.
     pub receipt: Option<Receipt>,
-    /// Its subject, or the reason that it has none.
-    pub reading: Result<Subject, Unusable>,
-}
-
-/// The subject of a message.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Subject {
-    #[error("{0}")]
-    Scope(Scope),
-    /// A change in Cloud Map.
-    #[error("{0}")]
-    Drift(Drift),
+    /// Its scope, or the reason that it has none.
+    pub reading: Result<Scope, Unusable>,
 }
 
 /// One delivery of a message by its queue.
@@ -74,21 +64,15 @@ fn read_record(record: SqsMessage) -> Result<Message, Error> {
     })
 }
 
-fn read_content(content: &Value, envelopes_left: usize) -> Result<Subject, Unusable> {
-    if let Some(drift) = drift::read(content) {
-        return drift.map(Subject::Drift);
-    }
+fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
     let Some(Opened { content, cluster }) = open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        return forwarder::read(object).unwrap_or_else(|| read_scope(object)).map(Subject::Scope);
+        return forwarder::read(object).unwrap_or_else(|| read_scope(object));
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;
-    Ok(match read_content(&content, envelopes_left)? {
-        Subject::Scope(scope) => Subject::Scope(scope.in_cluster(cluster)),
-        drift @ Subject::Drift(_) => drift,
-    })
+    Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
 }
 
 /// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
@@ -208,9 +192,6 @@ pub enum Unusable {
     /// An Event that this function created. Such a message is not reported.
     #[error("the Event is one of this function")]
     OwnEvent,
-    /// An event of Cloud Map that records no successful change.
-    #[error("the event is no recorded change of Cloud Map")]
-    UnknownCall,
     /// An action that only a direct invocation may request.
     #[error("{action} is only allowed by direct invocation")]
     ActionNotAllowed {
@@ -246,7 +227,6 @@ impl Unusable {
             Self::UnknownKind { .. } => "unknown_kind",
             Self::Imported => "imported",
             Self::OwnEvent => "own_event",
-            Self::UnknownCall => "unknown_call",
             Self::ActionNotAllowed { .. } => "action_not_allowed",
             Self::UnknownAction => "unknown_action",
             Self::IncompleteScope { .. } => "incomplete_scope",
@@ -266,7 +246,7 @@ mod tests {
             .map_err(|unusable| unusable.reason())
     }
 
-    fn read_body(body: &str) -> Result<Subject, Unusable> {
+    fn read_body(body: &str) -> Result<Scope, Unusable> {
         let mut record = SqsMessage::default();
         record.message_id = Some("1".to_owned());
         record.event_source = Some("aws:sqs".to_owned());

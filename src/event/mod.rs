@@ -2,13 +2,11 @@
 //!
 //! Data moves one way: payload -> [`Payload`]. `message` reads the records of a queue one by one and opens envelopes,
 //! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it. The lines
-//! of an audit log (`audit_log`) also contain such objects. An event about a change in Cloud Map (`drift`) names a
-//! service there. Only that is used of an event; its other content is not trusted. `events/` has one payload of every
-//! accepted format.
+//! of an audit log (`audit_log`) also contain such objects. Only that is used of an event; its other content is not
+//! trusted. `events/` has one payload of every accepted format.
 
 mod audit_log;
 mod direct;
-mod drift;
 mod forwarder;
 mod message;
 mod object;
@@ -23,8 +21,7 @@ use serde_json::{Map, Value};
 use serde_with::SerializeDisplay;
 
 pub use direct::{Action, Command};
-pub use drift::Drift;
-pub use message::{Message, Receipt, Subject, Unusable};
+pub use message::{Message, Receipt, Unusable};
 
 /// The request in one Lambda payload.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -220,15 +220,6 @@ impl Selections {
         Self(clusters.entries().map(|index| (index, Selection::Everything)).collect())
     }
 
-    /// Single Services to sync, each with its cluster's index in the settings.
-    pub fn of_services(services: impl Iterator<Item = (usize, ServiceRef)>) -> Self {
-        let mut selections = Self::default();
-        for (index, service) in services {
-            selections.add(index, &Selection::service(service));
-        }
-        selections
-    }
-
     /// The Services to sync in any cluster; `None` if no cluster is to be synced.
     pub fn all(&self) -> Option<Selection> {
         self.0.values().cloned().reduce(Selection::union)

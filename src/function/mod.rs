@@ -5,8 +5,8 @@
 mod clusters;
 mod clustersets;
 mod direct;
-mod drift;
 mod log;
+mod out_of_step;
 mod redelivery;
 mod run;
 
@@ -27,6 +27,7 @@ use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
 use clusters::{Selections, UnknownCluster};
+use out_of_step::OutOfStep;
 use redelivery::Queue;
 pub use redelivery::delay;
 
@@ -37,10 +38,9 @@ pub struct Function {
     memories: Mutex<BTreeMap<RegistryKey, Arc<observe::Memory>>>,
     /// The queue of messages about single Services (`QUEUE_URL`).
     queue: Option<Queue>,
-    out_of_step: drift::OutOfStep,
+    out_of_step: OutOfStep,
     existences: Existences,
     silent: clustersets::Silent,
-    looks: drift::Looks,
     /// The lines of the log that say the same in each run.
     standing: log::Standing,
     /// The number of reads of instances of a run in place of that by its time.
@@ -58,10 +58,9 @@ impl Function {
             clients,
             memories: Mutex::default(),
             queue,
-            out_of_step: drift::OutOfStep::default(),
+            out_of_step: OutOfStep::default(),
             existences: Existences::default(),
             silent: clustersets::Silent::default(),
-            looks: drift::Looks::default(),
             standing: log::Standing::default(),
             most_reads: None,
             clock: Clock::system(),

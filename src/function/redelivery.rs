@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
 use futures_util::{StreamExt, stream};
 
 use crate::error::chain;
-use crate::event::{Message, Receipt, Subject};
+use crate::event::{Message, Receipt};
 use crate::time::{Deadline, backoff};
 
 /// The delay after the first failure of a message; it doubles with each delivery.
@@ -82,15 +82,13 @@ impl Queue {
     }
 }
 
-/// The receipts by message id. A batch may contain a message twice. An event about drift has a queue of its own, from which
-/// it returns after the visibility timeout.
+/// The receipts by message id. A batch may contain a message twice.
 pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
 
 pub(super) fn receipts(messages: &[Message]) -> Receipts {
     let mut receipts = Receipts::new();
     for message in messages {
-        let is_drift = matches!(message.reading, Ok(Subject::Drift(_)));
-        if let Some(receipt) = message.receipt.as_ref().filter(|_| !is_drift) {
+        if let Some(receipt) = &message.receipt {
             receipts.entry(message.id.clone()).or_default().push(receipt.clone());
         }
     }

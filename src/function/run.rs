@@ -9,11 +9,11 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::clustersets::Clustersets;
-use super::{Function, Selections, drift, log};
+use super::{Function, Selections, log};
 use crate::cleanup::dead_clusters::ConfiguredCluster;
 use crate::clients::RegistryKey;
 use crate::error::chain;
-use crate::event::{self, Scope, Subject, Unusable};
+use crate::event::{self, Scope, Unusable};
 use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::plan::Claimed;
@@ -132,11 +132,10 @@ impl Function {
     ) -> (Report, Vec<String>) {
         let mut selections = Selections::default();
         let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
-        let (mut events, mut dropped) = (Vec::new(), Vec::new());
+        let mut dropped = Vec::new();
         for message in messages {
             match message.reading {
-                Ok(Subject::Scope(scope)) => requested.entry(scope).or_default().push(message.id),
-                Ok(Subject::Drift(drift)) => events.push((drift, message.id)),
+                Ok(scope) => requested.entry(scope).or_default().push(message.id),
                 // Our own write is not reported.
                 Err(Unusable::Imported | Unusable::OwnEvent) => {}
                 Err(unusable) => {
@@ -151,17 +150,10 @@ impl Function {
             }
         }
         let invocation = self.invocation(true, deadline);
-        let mut drifted = Box::pin(self.find_drift(events, invocation.now, deadline)).await;
-        for (of_event, _) in &drifted.served {
-            selections.extend(of_event);
-        }
         let (mut report, indexes) = Box::pin(self.run(&invocation, &selections)).await;
-        self.looks.note(&drifted, &report, invocation.now);
-        let foreign = drifted.foreign.drain(..);
-        dropped.extend(foreign.map(|id| drop_message(id, "unknown_registry", &drift::FOREIGN)));
         // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
         // that was not read, so it returns.
-        let (mut served, configured) = (drifted.served, self.configured());
+        let (mut served, configured) = (Vec::new(), self.configured());
         for (scope, ids) in requested {
             match Selections::resolve(&scope, &configured) {
                 Ok(of_scope) => served.push((of_scope, ids)),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::rules::assert_line;
 use super::{Random, try_all};
-use crate::event::{Message, Payload, Subject, read};
+use crate::event::{Message, Payload, read};
 use crate::model::is_dns_label;
 
 /// A refusal may repeat names of fields, shortened.
@@ -45,11 +45,10 @@ fn damaged(random: &mut Random, payloads: &[Value]) -> Option<Value> {
 
 fn assert_message(message: &Message) -> bool {
     match &message.reading {
-        Ok(subject) => {
-            assert_line(subject, LONGEST);
-            if let Subject::Scope(scope) = subject {
-                let names = [&scope.namespace, &scope.service].into_iter().flatten();
-                names.for_each(|name| assert!(is_dns_label(name), "{name:?}"));
+        Ok(scope) => {
+            assert_line(scope, LONGEST);
+            for name in [&scope.namespace, &scope.service].into_iter().flatten() {
+                assert!(is_dns_label(name), "{name:?}");
             }
             true
         }

@@ -177,13 +177,7 @@ fn expected(name: &str) -> Vec<String> {
         | "direct-doctor"
         | "direct-explain"
         | "direct-purge"
-        | "direct-status"
-        // None of their services is there.
-        | "sqs-drift-created"
-        | "sqs-drift-instance"
-        | "sqs-drift-namespace"
-        | "sqs-drift-service"
-        | "sqs-drift-tags" => Vec::new(),
+        | "direct-status" => Vec::new(),
         "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
             one("blue web")
         }

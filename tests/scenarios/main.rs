@@ -11,7 +11,6 @@ mod connections;
 mod dead_clusters;
 mod dns_rights;
 mod doctor;
-mod drift;
 mod endpoints;
 mod events;
 mod explain;

@@ -7,9 +7,8 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
-use crate::drift::change_of;
 use crate::fleet::{Fleet, ips, refs, web_of};
-use crate::run::{converge, converged, problem, sync, writes};
+use crate::run::{converge, converged, problem, writes};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::eks::Facts;
@@ -227,25 +226,6 @@ async fn batch_without_failures_and_function_without_a_queue_ask_for_nothing() {
     fleet.cluster.refuse("/", 500);
     assert_eq!(deliver(&fleet.function().await, &queue).await.1.len(), 1);
     assert_eq!((queue.requests(), queue.until_next()), (0, Some(30 * MINUTE)));
-}
-
-/// The settings name no queue of drift: the template's own time is that of a run.
-#[tokio::test]
-async fn failed_event_about_drift_returns_after_the_visibility_timeout_of_its_queue() {
-    let fleet = fleet().await;
-    let own = queue(&fleet, "own", &[]);
-    let function = fleet.function_with(&[("QUEUE_URL", own.url())]).await;
-    sync(&function).await;
-    let service = fleet.cloud_map.service_id("prod", "web");
-    let drift = queue(&fleet, "drift", &[]);
-    drift.send(&change_of("sqs-drift-instance", &service, fleet.clock.clock().now()).to_string());
-    fleet.cluster.refuse("/", 500);
-
-    assert_eq!(deliver(&function, &drift).await.1.len(), 1);
-
-    assert_eq!((own.requests(), drift.requests()), (0, 0));
-    let timeout = drift.until_next().expect("it is in flight");
-    assert!(timeout > MINUTE, "{timeout:?}");
 }
 
 /// Three seconds are kept for the end, so three are left to work in.

@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 
 use super::{Error, Payload, read};
 
-const DRIFT: &str = "drift of srv-p5zdwlg5uvvzjita in 111122223333/eu-central-1";
-
 /// The expected reading of each file of `events/`.
 const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
@@ -30,11 +28,6 @@ const FIXTURES: &[(&str, &[&str])] = &[
     ("schedule-eventbridge-scheduler.json", &["schedule"]),
     ("sqs-argo-events.json", &["blue/shop/web"]),
     ("sqs-argo-events-data.json", &["green/shop/checkout"]),
-    ("sqs-drift-created.json", &[DRIFT]),
-    ("sqs-drift-instance.json", &[DRIFT]),
-    ("sqs-drift-namespace.json", &["drift of a namespace in 111122223333/eu-central-1"]),
-    ("sqs-drift-service.json", &[DRIFT]),
-    ("sqs-drift-tags.json", &[DRIFT]),
     ("sqs-in-eventbridge.json", &["blue/shop"]),
     ("sqs-in-eventbridge-in-sns.json", &["green/shop/cart"]),
     ("sqs-in-sns.json", &["blue/shop"]),

@@ -285,15 +285,6 @@ impl Mirror {
         self.services.get(key)?.reading_since(since)
     }
 
-    /// The services that were ever seen of those with these ids.
-    pub fn keys_of_ids(&self, is_wanted: impl Fn(&str) -> bool) -> BTreeMap<String, ServiceKey> {
-        let all = self.services.iter().filter_map(|(key, entry)| {
-            let (_, id) = entry.listed.arn.rsplit_once('/')?;
-            is_wanted(id).then(|| (id.to_owned(), key.clone()))
-        });
-        all.collect()
-    }
-
     /// The services of namespaces, with the instances of those that were read at or after a moment.
     pub fn services_since(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
         let entries = namespaces.iter().flat_map(|id| self.entries_of(id));
@@ -463,10 +454,9 @@ mod tests {
     use crate::model::{Attributes, Instances, ServiceKind};
 
     #[test]
-    fn service_that_another_party_changed_is_found_by_its_id_and_is_read_again() {
+    fn service_that_is_outdated_is_read_again_and_its_last_read_stays() {
         let mut mirror = Mirror::default();
-        let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-web".to_owned();
-        let service = CloudMapService::created(arn.clone(), "web", ServiceKind::Http);
+        let service = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
         let key = key("web");
         let began = mirror.take_moment(Timestamp::UNIX_EPOCH);
         mirror.see(&key, &service, began);
@@ -474,10 +464,6 @@ mod tests {
         let reading = Reading::Instances { instances, registered_by };
         mirror.keep_read(&Unread::new(&key, &service), reading, began);
         assert!(mirror.seems_unchanged(&key, &service));
-
-        let found = mirror.keys_of_ids(|id| id == "srv-web");
-        assert_eq!(found, BTreeMap::from([("srv-web".to_owned(), key.clone())]));
-        assert!(mirror.keys_of_ids(|id| id == "srv-we" || *id == arn).is_empty());
 
         mirror.outdate([&key]);
         assert!(!mirror.seems_unchanged(&key, &service));

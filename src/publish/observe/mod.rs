@@ -31,7 +31,6 @@ use mirror::Namespaces;
 pub use budget::ReadLimit;
 pub use cluster::{First, Lack, ReadCluster};
 pub use clusterset::{ReadClusterset, Served};
-pub use lookup::{Changed, Concerned};
 pub use registry::{Memory, SharedRegistry};
 
 /// The number of Services read side by side.

@@ -401,15 +401,6 @@ impl Memory {
         }
     }
 
-    /// Calls a function with every place of every cluster that this process has seen.
-    pub(super) fn for_each_place(&self, mut see: impl FnMut(&Owner, &ServiceRef, &ServiceKey)) {
-        for (owner, places) in &self.known().places {
-            for (service, key) in places {
-                see(owner, service, key);
-            }
-        }
-    }
-
     /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
     pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
         let known = self.known();

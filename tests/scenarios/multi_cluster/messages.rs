@@ -1,16 +1,15 @@
-//! Messages: about drift of what a member has in Cloud Map (its endpoints, and the records of its exports), and several in
-//! a batch: each is about one cluster and its names, and whatever none of them names is as Cloud Map has it.
+//! Messages, several in a batch: each is about one cluster and its names, and whatever none of them names is as Cloud Map
+//! has it. What another party deregisters of a member (its endpoints, and the records of its exports) is registered again by
+//! full syncs.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::many::Many;
 use super::{CREATED, Members, SLICES, exported, imported, pods, service, web};
-use crate::drift::change_of;
-use crate::queue::{batch, batch_of, failures, message, scope};
-use crate::run::sync;
+use crate::queue::{batch_of, failures, scope};
+use crate::run::synced;
 use testbed::function::invoke;
 use testbed::kubernetes::{Export, Fault, FaultKind};
 
@@ -79,16 +78,13 @@ async fn failed_change_returns_its_message_unless_the_refusal_is_permanent() {
     }
 }
 
-/// Another party deregisters the first instance of a service whose id begins so; the function hears of it.
+/// Another party deregisters the first instance of a service whose id begins so, and a full sync follows.
 async fn deregister(members: &Members, service: &str, form: &str) {
     let cloud_map = &members.fleet.cloud_map;
     let mut ids = cloud_map.instances(service).into_keys();
     let id = ids.find(|id| id.starts_with(form)).expect("an instance");
     cloud_map.withdraw(service, &id);
-    let mut event = change_of("sqs-drift-instance", service, members.clock.clock().now());
-    event["detail"]["requestParameters"]["instanceId"] = json!(id);
-    let answer = invoke(&members.function, &batch(&[message("drift", &event)])).await;
-    assert_eq!(failures(&answer), [""; 0]);
+    synced(&members.function).await;
 }
 
 fn exports(members: &Members, service: &str) -> usize {
@@ -111,22 +107,9 @@ async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay(
     exported(&members.blue, service("cart"), &["10.0.0.3"]);
     members.converge().await;
     members.clock.advance(Duration::from_mins(1));
-    members.fleet.cloud_map.forget_calls();
     deregister(&members, &records, "export-").await;
     assert_eq!(exports(&members, &records), 2);
-    // Only the export whose record it was is looked at.
-    let asked = members.fleet.cloud_map.calls().into_iter().filter_map(|call| call.service);
-    let asked: BTreeSet<String> = asked.collect();
-    let of_exports = [&endpoints, &find("shop", "cart")].map(|it| asked.contains(it));
-    assert_eq!(of_exports.into_iter().filter(|it| *it).count(), 1, "{asked:?}");
     assert_eq!(imported(&members.green, "web"), all);
-
-    // The other party is at it again.
-    members.clock.advance(Duration::from_secs(20));
-    deregister(&members, &records, "export-").await;
-    assert_eq!(exports(&members, &records), 1);
-    sync(&members.function).await;
-    assert_eq!(exports(&members, &records), 2);
     members.assert_settled().await;
 }
 

@@ -12,10 +12,7 @@ use super::super::play::Scene;
 use super::super::processes::PROCESSES;
 use super::super::world::{CLUSTERS, NAMES, SHOP, Settings};
 use super::{Flows, Move, Table};
-use crate::drift::change_of;
 use crate::queue::batch_of;
-use cloud_map_sync::model::SignedDuration;
-use testbed::clock;
 use testbed::function::{TIMEOUT, event};
 
 pub fn table(flows: Flows) -> Table {
@@ -30,7 +27,6 @@ pub fn table(flows: Flows) -> Table {
         3 other_owner();
         3 dry_run();
         2 guard();
-        3 drift();
     };
     others.into_iter().chain(schedule.into_iter().filter(|_| flows.has_annotated)).collect()
 }
@@ -72,27 +68,6 @@ impl Scene {
     pub fn service_ids(&self) -> Vec<String> {
         self.fleet.all_services().into_iter().map(|(_, it)| it.id).collect()
     }
-}
-
-/// Events about a service in Cloud Map, as if another party had changed it: soon after the call or late, once or twice. One
-/// that is lost is not there.
-fn drift() -> impl Strategy<Value = Move> {
-    let files =
-        ["sqs-drift-instance", "sqs-drift-service", "sqs-drift-tags", "sqs-drift-namespace"];
-    let of_call = (select(files.to_vec()), select(&[0_i64, 5, 90, 600][..]), 1..=2_usize);
-    (0..PROCESSES, any::<usize>(), of_call, time()).prop_map(|(process, service, of_call, time)| {
-        let (file, late, copies) = of_call;
-        let sentence = format!(
-            "process {process} hears {copies} times of {file}, of {late} s ago, of service {service}"
-        );
-        Move::new(sentence, move |scene| {
-            let ids = scene.service_ids();
-            let Some(id) = ids.get(service % ids.len().max(1)) else { return };
-            let at = clock::now() - SignedDuration::from_secs(late);
-            let bodies = vec![change_of(file, id, at); copies];
-            scene.deliver(process, batch_of(&bodies), Duration::from_secs(time));
-        })
-    })
 }
 
 /// Two processes whose calls come in an order of their own: full syncs, or a message beside one or another one.

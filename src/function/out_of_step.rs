@@ -1,0 +1,64 @@
+//! The age of drift: the endpoints that runs of this process left undone, each with the time of the first such run. Only the
+//! metrics use it. No decision depends on it, and a new process starts empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use crate::model::{Selection, ServiceRef, Timestamp, Verb};
+use crate::report::{ClusterReport, OldestOutOfStep};
+
+/// An endpoint of a cluster under a name, with its pending change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PendingEndpoint {
+    cluster: String,
+    service: ServiceRef,
+    place: String,
+    change: Verb,
+    instance: Option<String>,
+}
+
+/// The endpoints that are out of step, with the time of the first run that left them so.
+#[derive(Debug, Default)]
+pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
+
+impl OutOfStep {
+    /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
+    /// ignored.
+    pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
+        if report.error.is_some() {
+            return;
+        }
+        let mut open = BTreeSet::new();
+        for at in &report.services {
+            let left = at.changes.iter().filter(|line| line.is_left_undone());
+            let left = left.map(|line| (&line.service, line.change, &line.instance));
+            let refused = at.refused.iter().map(|it| (&it.service, Verb::Register, &it.instance));
+            open.extend(left.chain(refused).map(|(service, change, instance)| PendingEndpoint {
+                cluster: report.cluster.clone(),
+                service: service.clone(),
+                place: at.place(),
+                change,
+                instance: instance.clone(),
+            }));
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_covered = |endpoint: &PendingEndpoint| {
+            endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
+        };
+        known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));
+        for endpoint in open {
+            known.entry(endpoint).or_insert(now);
+        }
+    }
+
+    /// The age of the oldest ones.
+    pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = |change: Verb| {
+            let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
+            let seconds = since.map(|since| now.as_second() - since.as_second()).max();
+            usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
+        };
+        OldestOutOfStep { missing: age(Verb::Register), leftover: age(Verb::Deregister) }
+    }
+}
