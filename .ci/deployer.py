@@ -16,9 +16,11 @@ from iam import REFERENCE, ROOT, read
 
 POLICY = ROOT / "deploy" / "deployer-policy.json"
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
-TEMPLATES = ["template.yaml", "deploy/cluster-access.yaml", "deploy/drift-events.yaml", "deploy/health-checks.yaml"]
+TEMPLATES = ["template.yaml", "deploy/cluster-access.yaml", "deploy/health-checks.yaml"]
 # What SAM makes of its function, and the stack with the bucket for packages that resolve_s3 makes.
-BESIDE = {"AWS::Serverless::Function": {"AWS::Lambda::Function"}}
+BESIDE = {"AWS::Serverless::Function": {
+    "AWS::Lambda::Function", "AWS::Lambda::EventInvokeConfig", "AWS::Lambda::EventSourceMapping", "AWS::Scheduler::Schedule",
+}}  # fmt: skip
 OF_SAM = {"AWS::S3::Bucket", "AWS::S3::BucketPolicy"}
 CALLS_OF_SAM = {
     "cloudformation:CreateChangeSet", "cloudformation:CreateStack", "cloudformation:DeleteChangeSet", "cloudformation:DeleteStack",
@@ -26,14 +28,14 @@ CALLS_OF_SAM = {
     "cloudformation:DescribeStacks", "cloudformation:ExecuteChangeSet", "cloudformation:GetTemplate",
     "cloudformation:GetTemplateSummary", "cloudformation:UpdateStack",
     "s3:DeleteObject", "s3:GetObject", "s3:PutObject",
-    # By the pages: the plan, and a version to publish.
-    "lambda:InvokeFunction", "lambda:PublishVersion",
+    # By the pages: the plan.
+    "lambda:InvokeFunction",
 }  # fmt: skip
 # What handlers do for properties that no template here has; a KMS key's own policy names who deploys.
 UNUSED = re.compile(
-    r"^(kms|elasticfilesystem|s3files|firehose|s3tables|s3:REST)|Provisioned|CapacityProvider|ScalingConfig|RuntimeAlias|GetLayerVersion"
-    r"|OnPremises|DataProtection|LogDelivery|IndexPolic|BearerToken|DeletionProtection|logs:\w*ResourcePolic|PutFunctionRecursion"
-    r"|PutRuntimeManagement|AccountPublicAccessBlock|Certificate"
+    r"^(kms|codedeploy|elasticfilesystem|s3files|firehose|s3tables|s3:REST)|Provisioned|CapacityProvider|ScalingConfig|RuntimeAlias|GetLayerVersion"
+    r"|DataProtection|LogDelivery|IndexPolic|BearerToken|DeletionProtection|logs:\w*ResourcePolic|PutFunctionRecursion"
+    r"|PutRuntimeManagement|GetCodeSigning|(Put|Delete)FunctionCodeSigning|PublishVersion|AccountPublicAccessBlock|Certificate"
 )
 # Of a bucket the template of SAM has four properties.
 OF_BUCKETS = re.compile(r":(\w+Bucket|\w+BucketPolicy|\w+Encryption\w*|\w+BucketVersioning|\w+PublicAccessBlock|\w+BucketTagging|\w+Object)$")
@@ -42,14 +44,9 @@ ARNS = {
     "cloudformation:stack": [f"arn:aws:cloudformation:*:*:stack/{NAME}*/*", "arn:aws:cloudformation:*:*:stack/aws-sam-cli-managed-default/*",
         "arn:aws:cloudformation:*:aws:transform/Serverless-2016-10-31"],
     "cloudwatch:alarm": [f"arn:aws:cloudwatch:*:*:alarm:{NAME}*"], "cloudwatch:dashboard": [f"arn:aws:cloudwatch::*:dashboard/{NAME}*"],
-    "codedeploy:application": [f"arn:aws:codedeploy:*:*:application:{NAME}*"],
-    "codedeploy:deploymentgroup": [f"arn:aws:codedeploy:*:*:deploymentgroup:{NAME}*/*"],
-    "codedeploy:deploymentconfig": ["arn:aws:codedeploy:*:*:deploymentconfig:CodeDeployDefault.*"],
     "eks:cluster": ["arn:aws:eks:*:*:cluster/*"], "eks:access-entry": ["arn:aws:eks:*:*:access-entry/*"],
-    "events:rule-on-default-event-bus": [f"arn:aws:events:*:*:rule/{NAME}*"],
     "iam:role": [f"arn:aws:iam::*:role/{NAME}*"],
     "lambda:function": [f"arn:aws:lambda:*:*:function:{NAME}*"], "lambda:eventSourceMapping": ["arn:aws:lambda:*:*:event-source-mapping:*"],
-    "lambda:code signing config": ["arn:aws:lambda:*:*:code-signing-config:*"],
     "logs:log-group": [f"arn:aws:logs:*:*:log-group:/aws/lambda/{NAME}*"],
     "s3:bucket": ["arn:aws:s3:::aws-sam-cli-managed-default-*"], "s3:object": ["arn:aws:s3:::aws-sam-cli-managed-default-*/*"],
     "scheduler:schedule": [f"arn:aws:scheduler:*:*:schedule/default/{NAME}*"], "sqs:queue": [f"arn:aws:sqs:*:*:{NAME}*"],
@@ -90,7 +87,7 @@ def policy():
         statement["Action"].append(action)
         if arns:
             statement["Resource"] = sorted({*statement["Resource"], *arns})
-    services = ["codedeploy.amazonaws.com", "events.amazonaws.com", "lambda.amazonaws.com", "scheduler.amazonaws.com"]
+    services = ["lambda.amazonaws.com", "scheduler.amazonaws.com"]
     statements["PassRoles"]["Condition"] = {"StringEquals": {"iam:PassedToService": services}}
     return {"Version": "2012-10-17", "Statement": list(statements.values())}
 

@@ -38,7 +38,6 @@ NETWORK_INTERFACES = {
 # the records and health checks of services in DNS namespaces.
 MADE_BY_OTHERS = NETWORK_INTERFACES | {
     "logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey",
-    "xray:PutTraceSegments", "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",
@@ -50,13 +49,12 @@ BEGIN, END = "<!-- rights -->\n", "<!-- end -->"
 PLACE = r"^arn:.*?:(servicediscovery|ssm|route53|eks):[^/]*?:(?=service/|namespace/|parameter|hostedzone/|healthcheck/|cluster/)"
 # Conditions that make rights narrower or wider; the page has them below the table.
 BELOW = {"AsksForServiceTag", "StoresClusters", "HasOtherRegistries", "HasNamespaceArns", "HasRecordNames", "HasTagKeys"}
-SENDS, WRITES = "with `FanOut`, or `MultiCluster` is not `off`", "`DryRun` is `false`"
+SENDS, WRITES = "`MultiCluster` is not `off`", "`DryRun` is `false`"
 WHEN = {
-    "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "Traces": "`Tracing` is `on`", "ReadsParameters": "a parameter has an `ssm:` value",
+    "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "ReadsParameters": "a parameter has an `ssm:` value",
     "MayWrite": WRITES, "MayWriteDns": f"{WRITES}, with `HostedZoneIds`",
-    "MayWriteNamespaces": f"{WRITES}, `CreateNamespaces` is `true`", "FansOut": "with `FanOut`",
-    "MayWriteDeletions": f"{WRITES}, `DeleteEmptyServices` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
-    "PurgesDeadClusters": "with `PurgeDeadClustersAfter`", "Sends": SENDS, "SendsWithKey": f"{SENDS}, with `KmsKeyArn`",
+    "MayWriteNamespaces": f"{WRITES}, `CreateNamespaces` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
+    "Sends": SENDS, "SendsWithKey": f"{SENDS}, with `KmsKeyArn`",
 }  # fmt: skip
 
 

@@ -46,13 +46,6 @@ resource "aws_cloudformation_stack" "this" {
   capabilities = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
   parameters   = merge({ Clusters = join(",", var.cluster_arns) }, var.parameters)
   tags         = var.tags
-
-  # Another LiveVersion takes a hundred minutes, and as long to roll back. The provider waits for thirty.
-  timeouts {
-    create = "1h"
-    update = "4h"
-    delete = "1h"
-  }
 }
 
 resource "aws_eks_access_entry" "this" {

@@ -8,19 +8,9 @@ output "queue_arn" {
   value       = aws_cloudformation_stack.this.outputs["QueueArn"]
 }
 
-output "drift_queue_arn" {
-  description = "Where deploy/drift-events.yaml in other accounts sends changes in their Cloud Map; null without DriftEvents."
-  value       = lookup(aws_cloudformation_stack.this.outputs, "DriftQueueArn", null)
-}
-
 output "function_name" {
   description = "The function to invoke by hand."
   value       = aws_cloudformation_stack.this.outputs["FunctionName"]
-}
-
-output "live_alias_arn" {
-  description = "What the schedule and the queue run, with the parameter LiveVersion; null without it."
-  value       = lookup(aws_cloudformation_stack.this.outputs, "LiveAliasArn", null)
 }
 
 output "role_arn" {
@@ -29,6 +19,6 @@ output "role_arn" {
 }
 
 output "dashboard_url" {
-  description = "How the clusters, the queue and the function are doing; null without a dashboard."
-  value       = lookup(aws_cloudformation_stack.this.outputs, "DashboardUrl", null)
+  description = "How the clusters, the queue and the function are doing."
+  value       = aws_cloudformation_stack.this.outputs["DashboardUrl"]
 }

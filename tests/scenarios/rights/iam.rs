@@ -19,12 +19,10 @@ const TEMPLATE: &str = include_str!("../../../template.yaml");
 const HEALTH_CHECKS: &str = include_str!("../../../deploy/health-checks.yaml");
 
 /// The actions that Lambda uses with the role, before the function runs or without it: the function cannot report them.
-const OF_LAMBDA: [&str; 14] = [
+const OF_LAMBDA: [&str; 12] = [
     "kms:Decrypt",
     "logs:CreateLogStream",
     "logs:PutLogEvents",
-    "xray:PutTraceSegments",
-    "xray:PutTelemetryRecords",
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
     "sqs:GetQueueAttributes",
