@@ -53,7 +53,7 @@ SENDS, WRITES = "`MultiCluster` is not `off`", "`DryRun` is `false`"
 WHEN = {
     "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "ReadsParameters": "a parameter has an `ssm:` value",
     "MayWrite": WRITES, "MayWriteDns": f"{WRITES}, with `HostedZoneIds`",
-    "MayWriteNamespaces": f"{WRITES}, `CreateNamespaces` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
+    "CreatesNamespaces": "`CreateNamespaces` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
     "Sends": SENDS, "SendsWithKey": f"{SENDS}, with `KmsKeyArn`",
 }  # fmt: skip
 
@@ -234,12 +234,20 @@ def resources(statement):
 
 
 def rows(template):
-    """Each statement of the role with the condition under which it is there."""
-    for statement in template["Resources"]["FunctionRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]:
-        when = WHEN[statement["!If"][0]] if "!If" in statement else "always"
-        statement = resolved(statement, lambda name: name not in BELOW)
-        cells = [[f"`{it}`" for it in actions(statement)], resources(statement), [f"`{it}`" for it in limits(statement)] or ["none"], [when]]
-        yield f"| {' | '.join(', '.join(dict.fromkeys(cell)) for cell in cells)} |\n"
+    """Each statement of the role with the conditions under which it is there."""
+    for policy in template["Resources"]["FunctionRole"]["Properties"]["Policies"]:
+        of_policy, policy = conditional(policy)
+        for statement in policy["PolicyDocument"]["Statement"]:
+            of_statement, statement = conditional(statement)
+            when = [WHEN[name] for name in of_policy + of_statement] or ["always"]
+            statement = resolved(statement, lambda name: name not in BELOW)
+            cells = [[f"`{it}`" for it in actions(statement)], resources(statement), [f"`{it}`" for it in limits(statement)] or ["none"], when]
+            yield f"| {' | '.join(', '.join(dict.fromkeys(cell)) for cell in cells)} |\n"
+
+
+def conditional(value):
+    """The names of the conditions under which a value is there, and the value."""
+    return ([value["!If"][0]], value["!If"][1]) if "!If" in value else ([], value)
 
 
 def main():
