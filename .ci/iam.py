@@ -37,7 +37,7 @@ NETWORK_INTERFACES = {
 # Calls that others make with the function's role: Lambda, for the logs, the queue and the network; Cloud Map, which keeps
 # the records and health checks of services in DNS namespaces.
 MADE_BY_OTHERS = NETWORK_INTERFACES | {
-    "logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey",
+    "logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt",
     "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",
@@ -49,12 +49,11 @@ BEGIN, END = "<!-- rights -->\n", "<!-- end -->"
 PLACE = r"^arn:.*?:(servicediscovery|ssm|route53|eks):[^/]*?:(?=service/|namespace/|parameter|hostedzone/|healthcheck/|cluster/)"
 # Conditions that make rights narrower or wider; the page has them below the table.
 BELOW = {"AsksForServiceTag", "StoresClusters", "HasOtherRegistries", "HasNamespaceArns", "HasRecordNames", "HasTagKeys"}
-SENDS, WRITES = "`MultiCluster` is not `off`", "`DryRun` is `false`"
+WRITES = "`DryRun` is `false`"
 WHEN = {
     "HasKey": "with `KmsKeyArn`", "InVpc": "with `SubnetIds`", "ReadsParameters": "a parameter has an `ssm:` value",
     "MayWrite": WRITES, "MayWriteDns": f"{WRITES}, with `HostedZoneIds`",
     "CreatesNamespaces": "`CreateNamespaces` is `true`", "AssumesRoles": "with `AssumableRoleArns`",
-    "Sends": SENDS, "SendsWithKey": f"{SENDS}, with `KmsKeyArn`",
 }  # fmt: skip
 
 
