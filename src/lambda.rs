@@ -22,7 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::clients::sdk_config;
 use crate::error::chain;
 use crate::function::{Body, Function};
-use crate::report::metrics::{self, WrittenMetrics};
+use crate::report::metrics;
 use crate::settings::{self, LoadError, Settings};
 use crate::time::{Deadline, time_left};
 
@@ -54,28 +54,22 @@ pub async fn main() -> ExitCode {
 }
 
 async fn serve(settings: Settings, config: aws_config::SdkConfig) -> Result<(), BoxError> {
-    let metrics = settings.metrics;
     let function = &Function::new(settings, config);
     // Not `lambda_runtime::run`: its span has other field names.
     let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
         let span = span(&event.context);
-        invoke(function, metrics, event.payload, event.context).instrument(span)
+        invoke(function, event.payload, event.context).instrument(span)
     }));
     Box::pin(runtime.run()).await
 }
 
-async fn invoke(
-    function: &Function,
-    metrics: WrittenMetrics,
-    payload: Value,
-    context: Context,
-) -> Result<Body, Diagnostic> {
+async fn invoke(function: &Function, payload: Value, context: Context) -> Result<Body, Diagnostic> {
     let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
     let qualifier = qualifier(&context);
     let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
     let (function, now) = (&context.env_config.function_name, SystemTime::now());
     if let Some(report) = &reply.report
-        && let Err(error) = metrics::write(report, metrics, function, now, &mut io::stdout())
+        && let Err(error) = metrics::write(report, function, now, &mut io::stdout())
     {
         tracing::error!("metrics are not written: {}", chain(&error));
     }

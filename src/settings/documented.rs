@@ -141,12 +141,6 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "warnings",
     },
     Documented {
-        name: "METRICS",
-        meaning: "`all`; `function`: of each cluster only those that alarms need, see [Metrics](docs/reference/metrics.md#metrics)",
-        default: "`all`",
-        example: "function",
-    },
-    Documented {
         name: "MULTI_CLUSTER",
         meaning: "`on`: `ServiceExports` of the clusters are published, and the exports of their clusterset are \
                   imported; `export` or `import`: one of the two: see \

@@ -19,7 +19,6 @@ use crate::model::{
     Documented, Events, Guard, NamePolicy, NamespaceReference, Policy, Rule, Rules, ServiceLimit,
     SignedDuration,
 };
-use crate::report::metrics::WrittenMetrics;
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
 pub use documented::DOCUMENTED;
@@ -50,8 +49,6 @@ pub struct Settings {
     pub quota_share: QuotaShare,
     /// `CREATE_TAGS`: the tags of what is created in Cloud Map, beside the owner's.
     pub create_tags: CustomTags,
-    /// `METRICS`: the metrics that are written.
-    pub metrics: WrittenMetrics,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
@@ -90,9 +87,6 @@ impl Settings {
             queue_url: reader.read("QUEUE_URL", queue_url),
             quota_share: reader.read("QUOTA_SHARE", quota_share),
             create_tags: reader.read("CREATE_TAGS", tags),
-            metrics: reader.read("METRICS", |text| {
-                parse(text, WrittenMetrics::parse, "neither all nor function")
-            }),
             events: reader.read("EVENTS", |text| {
                 parse(text, Events::parse, "not one of all, warnings, none")
             }),

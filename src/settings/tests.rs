@@ -42,7 +42,6 @@ fn every_setting_is_read() {
         ("DNS_NAMESPACES", "false"),
         ("QUOTA_SHARE", "0.25"),
         ("CREATE_TAGS", "team=shop, cost center=47=11,empty="),
-        ("METRICS", "function"),
         ("MULTI_CLUSTER", "import"),
         ("STALE_CLUSTERS_AFTER", "1h"),
         ("EXPIRE_CLUSTERS_AFTER", "1d"),
@@ -62,7 +61,6 @@ fn every_setting_is_read() {
     assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
     let tags = [("cost center", "47=11"), ("empty", ""), ("team", "shop")];
     assert_eq!(settings.create_tags, tags.map(|(key, it)| (key.into(), it.into())).into());
-    assert_eq!(settings.metrics, WrittenMetrics::OfFunction);
     assert_eq!(settings.multi_cluster, MultiCluster::Import);
     assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
     assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
@@ -133,7 +131,6 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("DNS_NAMESPACES", "no"),
         ("QUOTA_SHARE", "0"),
         ("CREATE_TAGS", "team"),
-        ("METRICS", "none"),
         ("EVENTS", "some"),
         ("QUEUE_URL", "own"),
         ("SCHEDULE_MINUTES", "1m"),
@@ -161,7 +158,6 @@ fn all_mistakes_are_reported_together_with_examples() {
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
     CREATE_TAGS: "team" is not a tag KEY=VALUE of letters, digits, spaces and _.:/=+-@, with at most 128 and 256 characters (example: CREATE_TAGS=team=shop,cost-center=4711)
-    METRICS: "none" is neither all nor function (example: METRICS=function)
     EVENTS: "some" is not one of all, warnings, none (example: EVENTS=warnings)
     MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
     STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)

@@ -75,8 +75,7 @@ pub async fn invoke_logged(function: &Function, payload: &Value) -> (Answer, Vec
     let answer = invoke(function, payload).instrument(lambda::span(&context)).await;
     drop(logging);
     if let Some(report) = &answer.report {
-        let (all, time) = (metrics::WrittenMetrics::All, SystemTime::now());
-        metrics::write(report, all, FUNCTION, time, &mut log).expect("memory");
+        metrics::write(report, FUNCTION, SystemTime::now(), &mut log).expect("memory");
     }
     (answer, log.take().lines().map(str::to_owned).collect())
 }

@@ -54,7 +54,6 @@ async fn fault_of_a_cluster_that_does_not_page_is_left_out_of_what_pages() {
 
         let (clusters, invocation) = documents(&answer);
         assert_eq!(invocation["GoodFullSync"], good, "page: {page}");
-        assert_eq!(invocation["ClustersUnreadable"], 1, "it is counted all the same");
         let name = |it: &Value| it["cluster"].as_str()?.rsplit('/').next().map(str::to_owned);
         let is_green = |it: &&Value| name(it).as_deref() == Some("green");
         let of_green = clusters.iter().find(is_green).expect("green");

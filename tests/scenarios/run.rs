@@ -75,8 +75,7 @@ pub async fn report(function: &Function, payload: &Value) -> Report {
 /// The documents of metrics: one for each cluster, and that of the invocation.
 pub fn documents(report: &Report) -> Vec<Value> {
     let mut output = Vec::new();
-    let (all, time) = (metrics::WrittenMetrics::All, SystemTime::UNIX_EPOCH);
-    metrics::write(report, all, "sync", time, &mut output).expect("memory");
+    metrics::write(report, "sync", SystemTime::UNIX_EPOCH, &mut output).expect("memory");
     let text = String::from_utf8(output).expect("text");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }

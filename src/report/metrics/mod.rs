@@ -1,7 +1,7 @@
 //! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one for the
 //! invocation. CloudWatch Logs extracts the metrics without an API call. The table in docs/reference/metrics.md is
-//! generated from the lists here, and the alarms and the dashboard in template.yaml use their names. The dimensions are few,
-//! since CloudWatch bills each combination.
+//! generated from the lists here. CloudWatch bills each metric and each combination of dimensions, so the lists have only
+//! metrics that an alarm or the dashboard in template.yaml reads.
 
 #[cfg(test)]
 mod counting;
@@ -15,7 +15,7 @@ use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamErro
 use metrique_writer_format_emf::Emf;
 
 use super::{ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport, Report};
-use crate::model::{GuardState, Outcome, Verb, words};
+use crate::model::{GuardState, Outcome, Verb};
 
 /// The metrics' namespace in CloudWatch.
 pub const NAMESPACE: &str = "cloud-map-sync";
@@ -23,30 +23,6 @@ pub const NAMESPACE: &str = "cloud-map-sync";
 pub const FUNCTION: &str = "function_name";
 /// The further dimension of a cluster's metrics: its ARN.
 pub const CLUSTER: &str = "cluster";
-
-/// The first metrics of a cluster, on which there are alarms by cluster.
-const OF_ALARMS: usize = 1;
-
-words! {
-    /// `METRICS`: the metrics that are written.
-    #[derive(Default)]
-    pub enum WrittenMetrics {
-        #[default]
-        All = "all",
-        /// Those of the function, and of each cluster those on which there are alarms: CloudWatch bills each metric.
-        OfFunction = "function",
-    }
-}
-
-impl WrittenMetrics {
-    /// The metrics of a cluster.
-    pub fn of_cluster(self) -> &'static [Metric<ClusterReport>] {
-        match self {
-            Self::All => &OF_CLUSTER,
-            Self::OfFunction => &OF_CLUSTER[..OF_ALARMS],
-        }
-    }
-}
 
 /// A metric: its name, its meaning and its value in a report.
 pub struct Metric<T> {
@@ -82,7 +58,6 @@ impl<T> Metric<T> {
 /// Returns an error if `output` cannot be written to.
 pub fn write(
     report: &Report,
-    written: WrittenMetrics,
     function: &str,
     time: SystemTime,
     output: &mut impl io::Write,
@@ -92,7 +67,7 @@ pub fn write(
     }
     for cluster in &report.clusters {
         let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
-        write_document(time, &dimensions, written.of_cluster(), cluster, output)?;
+        write_document(time, &dimensions, &OF_CLUSTER, cluster, output)?;
     }
     write_document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
 }
@@ -137,7 +112,7 @@ fn write_document<T>(
 }
 
 /// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
+pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
     Metric::counted(
         "GoodFullSync",
         "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
@@ -150,19 +125,10 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
         Some(it.counts.rewritten)
     }),
     Metric::counted("Deregistered", "instances deregistered", |it| Some(it.counts.deregistered)),
-    Metric::counted("Unchanged", "our instances without drift", |it| Some(it.counts.unchanged)),
-    Metric::counted("Foreign", "instances of other owners under the same names", |it| {
-        Some(it.counts.foreign)
-    }),
     Metric::counted(
         "HeldBack",
         "requests that stay out of Cloud Map until the Service's owner acts",
         |cluster| Some(cluster.kept_out()),
-    ),
-    Metric::counted(
-        "Conflicts",
-        "the part of `HeldBack` with a name that another Service of the cluster holds",
-        |cluster| Some(cluster.held_back_as("DomainConflict")),
     ),
     Metric::counted(
         "Failed",
@@ -190,9 +156,6 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
         "instances that [the guard](docs/operations.md#the-guard) of a full sync keeps",
         |cluster| Some(loss_held(cluster.guard.as_ref())),
     ),
-    Metric::counted("Emptied", "names that lost their last instance", |cluster| {
-        Some(cluster.services.iter().filter(|service| service.emptied).count())
-    }),
     Metric::counted(
         "Exports",
         "[exports](docs/multi-cluster.md) of the cluster; this and the next five only in a clusterset",
@@ -270,28 +233,22 @@ fn loss_held(guard: Option<&GuardReport>) -> usize {
 // these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
 
 /// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 16] = [
+pub const OF_INVOCATION: [Metric<Report>; 14] = [
     Metric::counted(
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
          out clusters with `page: false`",
         |report| paging(report).next().is_some().then(|| is_good(report)),
     ),
-    Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
-        Some(report.counts.unreadable)
-    }),
     Metric::counted(
         "Unread",
         "`unread` of the cluster with the most [unread services](docs/runbook.md#unread-services); written only above 0",
         unread,
     ),
-    Metric::counted("Changes", "drift repaired: all changes that were made", |report| {
-        Some(changes(report, &Outcome::Applied))
-    }),
     Metric::counted(
         "PlannedChanges",
         "drift found and kept: all changes that a dry run would make",
-        |report| Some(changes(report, &Outcome::Planned)),
+        |report| Some(planned_changes(report)),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
         Some(sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister)))
@@ -308,9 +265,11 @@ pub const OF_INVOCATION: [Metric<Report>; 16] = [
     Metric::counted("HeldBack", "`HeldBack` of all clusters", |report| {
         Some(sum(report, ClusterReport::kept_out))
     }),
-    Metric::counted("Conflicts", "`Conflicts` of all clusters", |report| {
-        Some(sum(report, |cluster| cluster.held_back_as("DomainConflict")))
-    }),
+    Metric::counted(
+        "Conflicts",
+        "the part of `HeldBack` with a name that another Service of the same cluster holds",
+        |report| Some(sum(report, |cluster| cluster.held_back_as("DomainConflict"))),
+    ),
     Metric::counted(
         "GuardHeldAgain",
         "clusters whose full sync holds a loss that an earlier full sync already found",
@@ -368,10 +327,10 @@ fn is_good(report: &Report) -> usize {
     usize::from(paging(report).all(ClusterReport::is_complete) && (beside || !report.whole))
 }
 
-fn changes(report: &Report, result: &Outcome) -> usize {
+fn planned_changes(report: &Report) -> usize {
     let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
     let lines = services.flat_map(|service| &service.changes);
-    lines.filter(|line| line.result == *result).count()
+    lines.filter(|line| line.result == Outcome::Planned).count()
 }
 
 fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
@@ -400,7 +359,7 @@ mod tests {
     }
 
     fn lines(mode: Mode, whole: Whole, unreadable: usize) -> Vec<Value> {
-        let counts = Counts { registered: 2, foreign: 3, ..Counts::default() };
+        let counts = Counts { registered: 2, ..Counts::default() };
         let error = (unreadable > 0).then(|| "no answer".to_owned());
         let whole_cluster = whole != Whole::Nothing;
         let (cluster, whole) = ("blue".to_owned(), whole == Whole::Everything);
@@ -412,13 +371,9 @@ mod tests {
     }
 
     fn written(report: &Report) -> Vec<Value> {
-        written_as(WrittenMetrics::All, report)
-    }
-
-    fn written_as(written: WrittenMetrics, report: &Report) -> Vec<Value> {
         let mut output = Vec::new();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_252_502);
-        write(report, written, "sync", time, &mut output).expect("memory");
+        write(report, "sync", time, &mut output).expect("memory");
         let text = String::from_utf8(output).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
@@ -436,8 +391,8 @@ mod tests {
         assert_eq!(count, OF_CLUSTER.len() - 6);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
         assert_eq!([&cluster["function_name"], &cluster["cluster"]], ["sync", "blue"]);
-        let counts = ["GoodFullSync", "Registered", "Foreign", "Failed"].map(|name| &cluster[name]);
-        assert_eq!(counts, [1, 2, 3, 0]);
+        let counts = ["GoodFullSync", "Registered", "Failed"].map(|name| &cluster[name]);
+        assert_eq!(counts, [1, 2, 0]);
         let directive = &invocation["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION]]));
         let metrics = directive["Metrics"].as_array().expect("a list");
@@ -445,22 +400,6 @@ mod tests {
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
         // One is for clustersets, and one for a Cloud Map that was not read whole.
         assert_eq!(metrics.len(), OF_INVOCATION.len() - 2);
-    }
-
-    #[test]
-    fn of_a_cluster_only_metrics_of_alarms_remain_and_the_function_has_all() {
-        let names = |line: &Value| -> Vec<String> {
-            let metrics =
-                line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().expect("a list");
-            metrics.iter().filter_map(|it| it["Name"].as_str()).map(str::to_owned).collect()
-        };
-        let cluster = |whole| ClusterReport { whole, ..ClusterReport::default() };
-        let report = Report::new(Mode::Sync, vec![cluster(true), cluster(false)]);
-        let [of_cluster, of_function] = written_as(WrittenMetrics::OfFunction, &report)
-            .try_into()
-            .expect("none of a partial sync");
-        assert_eq!(names(&of_cluster), ["GoodFullSync"]);
-        assert_eq!(names(&of_function), names(&written(&report)[2]));
     }
 
     #[test]
