@@ -12,7 +12,7 @@ pub const PREFIX: &str = "cloudmap.controller/";
 /// Of one annotation, however long its value is: 256 KB of annotations must not fill a report.
 const LONGEST: usize = 6_000;
 /// Values besides the documented examples.
-const VALUES: [(&str, &str); 9] = [
+const VALUES: [(&str, &str); 8] = [
     ("hostname", "web,www,db.prod"),
     ("hostname", "_"),
     ("namespace", "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-abc"),
@@ -20,7 +20,6 @@ const VALUES: [(&str, &str); 9] = [
     ("attributes", "team=shop,tier=front,empty="),
     ("attributes", "a,b,c"),
     ("attributes", "aws_instance_ipv4=10.0.9.9"),
-    ("claim", "exclusive"),
     ("ttl", "2147483647"),
 ];
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::shorten;
 use crate::model::attributes;
 use crate::model::{
-    Attributes, BadAnnotation, Claim, Claims, Documented, HealthSource, NamespaceReference,
-    PortReference, RoutingPolicy, ServiceName, join,
+    Attributes, BadAnnotation, Claims, Documented, HealthSource, NamespaceReference, PortReference,
+    RoutingPolicy, ServiceName, join,
 };
 
 pub(super) const HOSTNAME: &str = "hostname";
@@ -15,7 +15,6 @@ const NAMESPACE: &str = "namespace";
 const TTL: &str = "ttl";
 const ROUTING_POLICY: &str = "routing-policy";
 pub(super) const PORT: &str = "port";
-const CLAIM: &str = "claim";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";
 const MAX_INSTANCES: &str = "max-instances";
@@ -24,7 +23,7 @@ const TERMINATING: &str = "terminating";
 const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 12] = [
+pub const DOCUMENTED: [Documented; 11] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas, of which the first 20 count; opts the Service in",
@@ -56,13 +55,6 @@ pub const DOCUMENTED: [Documented; 12] = [
         meaning: "the Service's port to register, by name or number, or up to 20 separated by commas",
         default: "no port; in an existing SRV service the Service's only port",
         example: "http",
-    },
-    Documented {
-        name: CLAIM,
-        meaning: "`shared` registers the endpoints of several Services of the cluster under one name, if \
-                  all Services that claim it set `shared`; with `exclusive` only one of them gets it",
-        default: "`exclusive`",
-        example: "shared",
     },
     Documented {
         name: PUBLISH,
@@ -128,9 +120,6 @@ pub fn claims(
         ttl: reader.read(TTL, parse_ttl),
         routing_policy: reader.read(ROUTING_POLICY, parse_routing_policy),
         ports: reader.read(PORT, parse_ports).unwrap_or_default(),
-        claim: reader
-            .read(CLAIM, choice(("exclusive", Claim::Exclusive), ("shared", Claim::Shared)))
-            .unwrap_or_default(),
         publish: reader.read(PUBLISH, choice(("false", false), ("true", true))).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, parse_attributes).unwrap_or_default(),
         maximum: reader.read(MAX_INSTANCES, parse_maximum),

@@ -57,8 +57,6 @@ pub struct PublishedService {
 pub struct Claims {
     /// The names of the Cloud Map services in which the endpoints are registered.
     pub names: Vec<ServiceName>,
-    /// Whether other Services of the cluster may share the names.
-    pub claim: Claim,
     /// The Cloud Map namespace of those services.
     pub namespace: NamespaceReference,
     /// Seconds.
@@ -88,16 +86,6 @@ pub enum HealthSource {
     Membership,
     /// All pods are registered, and those that are not ready are reported as unhealthy.
     Custom,
-}
-
-/// Whether a Service shares its names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Claim {
-    /// One of several claimants holds a name.
-    #[default]
-    Exclusive,
-    /// All claimants hold a name together, if all of them share it.
-    Shared,
 }
 
 /// An annotation with an invalid value.

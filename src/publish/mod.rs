@@ -182,7 +182,7 @@ impl<'a> Execution<'a> {
         let registers = |change: &&Change| change.stage() == Stage::Register;
         let registrations = changes.values().flatten().filter(registers).count();
         let options = Options { is_bulk: registrations > MANY, ..self.options };
-        let turns = passes::by_turn(&observation.holders, changes, judged);
+        let turns = passes::by_turn(changes, judged);
         let turns = shuffle(options.now, turns).into_iter();
         let beginnings = &Beginnings::default();
         let turns = turns.map(|changes| {

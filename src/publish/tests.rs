@@ -77,7 +77,7 @@ fn held_back(place: Option<Place>, reason: Reason) -> HeldBack {
 fn plan() -> Plan {
     let foreign = BTreeMap::from([(Foreign::Ecs, 2), (Foreign::OtherCluster, 1)]);
     let holder = ServiceRef::new("shop", "old");
-    let conflict = Reason::DomainConflict { holder, alone: None };
+    let conflict = Reason::DomainConflict { holder };
     Plan {
         changes: BTreeMap::from([(web(), vec![create(), register(), rewrite(), deregister(None)])]),
         held_back: vec![
@@ -218,7 +218,7 @@ fn clusters_messages_and_modes_are_distinguished() {
 #[test]
 fn what_was_done_in_a_service_serialises() {
     let holder = ServiceRef::new("shop", "old");
-    let conflict = Reason::DomainConflict { holder, alone: None };
+    let conflict = Reason::DomainConflict { holder };
     let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
     let failed = Ok(Outcome::failed("cannot rewrite: throttled"));
     let removed = applied(deregister(None), Ok(Outcome::Applied));

@@ -55,24 +55,17 @@ fn longest_names() -> Vec<String> {
     (0..NAMES).map(|index| format!("{index:0>63}.{}", "n".repeat(63))).collect()
 }
 
-fn claim(service: Headless, names: &str, kind: &str) -> Headless {
-    service.claim(names, "prod").annotate("cloudmap.controller/claim", kind)
-}
-
 #[tokio::test]
 async fn six_hundred_claims_of_one_name_cost_as_much_each_as_one() {
     let (fleet, function) = victim(&["web".to_owned()]).await;
     for index in 0..600 {
-        let kind = if index == 0 { "shared" } else { "exclusive" };
-        fleet.service(claim(hostile(index), "web", kind));
+        fleet.service(hostile(index).claim("web", "prod"));
     }
 
     assert_bounded(&function, 600).await;
 
     let report = sync(&function).await;
     assert_eq!(held_back(&report).len(), 600);
-    let said = said_of(&report, "DomainConflict");
-    assert!(said.ends_with("and 595 others"), "{said}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
@@ -83,8 +76,7 @@ async fn twenty_names_each_with_the_longest_values_stay_within_the_same_bound() 
     let attributes: Vec<String> =
         (0..NAMES).map(|it| format!("{it:0>50}={}", "v".repeat(1024))).collect();
     for index in 0..100 {
-        let kind = if index == 0 { "shared" } else { "exclusive" };
-        let service = claim(hostile(index), &names.join(","), kind);
+        let service = hostile(index).claim(&names.join(","), "prod");
         let service = service.annotate("cloudmap.controller/attributes", &attributes.join(","));
         fleet.service(service.annotate("cloudmap.controller/ttl", "2147483647"));
     }
@@ -108,7 +100,7 @@ async fn names_that_another_service_holds_are_not_read_for_each_of_their_claiman
     let count = 260;
     for index in 0..count {
         let names = format!("own-{index},{}", others.join(","));
-        fleet.service(claim(hostile(index), &names, "exclusive"));
+        fleet.service(hostile(index).claim(&names, "prod"));
         let address = format!("10.2.{}.{}", index / 250, index % 250);
         let (namespace, name) = place(index);
         fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &address)]);
@@ -131,7 +123,7 @@ async fn namespaces_that_are_missing_are_named_with_a_few_of_those_that_exist() 
         fleet.cloud_map.namespace(&format!("team-{index:0>60}"), NamespaceKind::Http);
     }
     for index in 0..100 {
-        let service = claim(hostile(index), &longest_names().join(","), "exclusive");
+        let service = hostile(index).claim(&longest_names().join(","), "prod");
         let missing = format!("{index:0>1000}");
         fleet.service(service.annotate("cloudmap.controller/namespace", &missing));
     }
@@ -143,7 +135,7 @@ async fn namespaces_that_are_missing_are_named_with_a_few_of_those_that_exist() 
 async fn thousands_of_ports_are_one_mistake() {
     let (fleet, function) = victim(&["web".to_owned()]).await;
     let ports: Vec<String> = (1..=3000).map(|port: u16| port.to_string()).collect();
-    let service = claim(hostile(0), "ports", "exclusive");
+    let service = hostile(0).claim("ports", "prod");
     fleet.service(service.annotate("cloudmap.controller/port", &ports.join(",")));
     let (namespace, name) = place(0);
     fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", "10.2.0.1")]);
@@ -152,33 +144,6 @@ async fn thousands_of_ports_are_one_mistake() {
 
     let said = said_of(&sync(&function).await, "BadAnnotation");
     assert!(said.contains("it names 3000 ports"), "{said}");
-}
-
-/// Each also replaces the pod under a name of its own, so each takes a turn that reads what it rests on again.
-#[tokio::test(start_paused = true)]
-async fn services_that_share_a_name_are_not_read_for_each_of_the_others() {
-    let (fleet, function) = victim(&["web".to_owned()]).await;
-    let count = 60;
-    let claim_both = |index: usize| {
-        let names = format!("all,own-{index}");
-        fleet.service(claim(hostile(index), &names, "shared"));
-        let (namespace, name) = place(index);
-        fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &format!("10.2.0.{index}"))]);
-    };
-    (0..count).for_each(claim_both);
-    converge(&fleet, &function).await;
-    for index in 0..count {
-        let (namespace, name) = place(index);
-        fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &format!("10.2.1.{index}"))]);
-    }
-    let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
-    fleet.cluster.forget_requests();
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{}", report.counts);
-    let requests = fleet.cluster.requests().len();
-    assert!(requests <= 10 * count, "{requests} requests to the cluster");
 }
 
 /// Whoever may write to Cloud Map can write marks, so they may name what cannot be asked for.

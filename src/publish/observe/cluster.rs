@@ -323,7 +323,7 @@ impl World<'_> {
         mut observation: Observation,
         scope: &RereadScope,
     ) -> Result<Observation, Error> {
-        let services = &scope.read;
+        let services = &scope.services;
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
         let reads = services.iter().map(|service| async move {
             let read = self.claims_of(&Selection::service(service.clone())).await?;

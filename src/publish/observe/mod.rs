@@ -207,10 +207,11 @@ impl World<'_> {
 
     /// Reads the endpoints that a plan needs and that were not read yet.
     async fn read_unread_endpoints(&self, observed: &mut Observation) -> Result<(), Error> {
-        let Observation { desired, holders, affected, .. } = observed;
+        let Observation { desired, affected, .. } = observed;
         let services = &desired.services;
-        let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
-        let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
+        let is_unread =
+            |it: &&ServiceRef| services.get(*it).is_some_and(|it| it.endpoints.is_none());
+        let unread = affected.iter().filter(is_unread).cloned().collect();
         self.read_endpoints(desired, &unread).await
     }
 

@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::plan::{
-    Change, ChangesByService, GuardBaseline, GuardStatus, HeldBack, Holders, Observation, Plan,
-    Reason, Stage, in_turns,
+    Change, ChangesByService, GuardBaseline, GuardStatus, HeldBack, Observation, Plan, Reason,
+    Stage, in_turns,
 };
 use crate::model::{CloudMapService, Outcome, Registry, ServiceKey, ServiceRef};
 
@@ -33,11 +33,10 @@ pub use turn::{Step, Turn};
 /// A turn knows its own losses alone. If 200 Services lose an instance each since their registrations failed, 200 turns
 /// would have a loss within the limits each.
 pub fn by_turn(
-    holders: &Holders,
     changes: ChangesByService,
     judged: Option<&Arc<GuardBaseline>>,
 ) -> Vec<ChangesByService> {
-    if judged.is_none() || changes.is_empty() { in_turns(changes, holders) } else { vec![changes] }
+    if judged.is_none() || changes.is_empty() { in_turns(changes) } else { vec![changes] }
 }
 
 /// The registrations of the first part with their outcomes.

@@ -165,10 +165,7 @@ impl Turn<'_> {
         let has_all = self.keys.is_none();
         plan.changes.retain(|service, _| has_all || self.services.contains(service));
         let mut changes = self.record.remember(plan.changes);
-        changes.retain(|change| {
-            let is_shared = self.observation.holders.holders(&change.place().key).len() > 1;
-            self.may_make(change, is_shared) && !self.record.is_settled(change)
-        });
+        changes.retain(|change| self.may_make(change) && !self.record.is_settled(change));
         let registers: BTreeSet<_> = changes
             .iter()
             .filter(|change| change.stage() == Stage::Register)
@@ -179,13 +176,11 @@ impl Turn<'_> {
     }
 
     /// Whether a change of a later plan belongs to this turn: it concerns data that was read for the first plan, and it
-    /// removes nothing that this plan did not announce. Under a shared name it also adds nothing: the places there were
-    /// given out among all Services that share it.
+    /// removes nothing that this plan did not announce.
     ///
     /// A later plan knows the Services of its turn alone. An instance that it finds without an endpoint may be wanted by
-    /// a Service that it does not know, as the first plan does, which saw all of them. And of two Services that share a
-    /// name with one free place, each in its own turn would register an instance.
-    fn may_make(&self, change: &Change, is_shared: bool) -> bool {
+    /// a Service that it does not know, as the first plan does, which saw all of them.
+    fn may_make(&self, change: &Change) -> bool {
         let was_read = self.was_read(&change.place().key);
         match change {
             Change::Deregister { .. } | Change::Rewrite { adopted: Some(_), .. } => {
@@ -195,7 +190,6 @@ impl Turn<'_> {
                 self.record.is_announced(change)
                     || self.is_part && was_read && !self.observation.is_held(&exchange.marked)
             }
-            Change::Register { .. } if is_shared => self.record.is_announced(change),
             _ => was_read,
         }
     }

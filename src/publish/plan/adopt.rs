@@ -17,7 +17,7 @@ use super::change::{Change, Difference};
 use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::wanted::{Present, WantedInstances, assign_shared};
+use super::wanted::{Present, WantedInstances};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
@@ -27,16 +27,19 @@ use crate::model::{
 };
 
 impl Observation {
-    /// The instances that the holders of a name request, if registrations are possible there: an adoption is one.
-    fn wanted_to_adopt(&self, key: &ServiceKey) -> Result<Vec<WantedInstances<'_>>, Reason> {
-        let mut all = self.wanted(key)?;
-        let present = Present::of(self, key, &all);
-        assign_shared(&mut all, &present);
+    /// The instances that the holder of a name requests, if registrations are possible there: an adoption is one.
+    fn wanted_to_adopt(
+        &self,
+        key: &ServiceKey,
+        holder: &ServiceRef,
+    ) -> Result<WantedInstances<'_>, Reason> {
+        let mut wanted = self.wanted(key, holder)?;
+        wanted.limit(&Present::of(self, key, &wanted));
         let service = &self.registry.services[key];
         if matches!(&service.tags, Tags::Read(tags) if tags.managed_by_ecs) {
             return Err(Reason::ServiceConnect);
         }
-        all.into_iter().map(WantedInstances::accepted).collect()
+        wanted.accepted()
     }
 }
 
@@ -108,28 +111,19 @@ impl Adoption {
         let Observation { holders, affected, .. } = observation;
         let (registry, owner) = (&observation.registry, &observation.owner);
         let mut adopting = Plan::default();
-        for key in holders.keys().filter(|key| registry.services.contains_key(key)) {
-            let asking = holders.asking(key, affected);
-            if asking.is_empty() {
+        for (key, holder) in holders.asked_by(affected) {
+            if !registry.services.contains_key(key) {
                 continue;
             }
             let place = Place::of(key, registry);
-            match observation.wanted_to_adopt(key) {
-                Ok(all) => {
+            match observation.wanted_to_adopt(key, holder) {
+                Ok(wanted) => {
                     for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
-                        let all = all.iter().filter(|wanted| asking.contains(&&wanted.holder));
-                        let looks = all.map(|it| (&it.holder, self.of(other, it, owner)));
-                        // The first holder whose conditions it meets; if there is none, the oldest gets the reason.
-                        if let Some((holder, look)) = looks.min_by_key(|(_, look)| look.is_err()) {
-                            adopting.add_adoption(holder, &place, other, look);
-                        }
+                        let adopted = self.of(other, &wanted, owner);
+                        adopting.add_adoption(holder, &place, other, adopted);
                     }
                 }
-                Err(reason) => {
-                    for holder in asking {
-                        adopting.hold_back(holder, &place, reason.clone());
-                    }
-                }
+                Err(reason) => adopting.hold_back(holder, &place, reason),
             }
         }
         // An adoption loses no instances, so the guard is not needed.
@@ -287,7 +281,7 @@ impl ExportAdoption {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let wanted = || observation.wanted_by_holder(key, &name, std::slice::from_ref(&name));
+            let wanted = || observation.wanted(key, &name);
             let wanted =
                 is_exported.then(|| wanted().and_then(WantedInstances::accepted)).transpose();
             for (id, present) in observation.of_aws(key, member) {

@@ -3,8 +3,8 @@
 //!
 //! A new endpoint without capacity is registered under the id of a surplus instance of ours under the same name: an
 //! exchange is an update of RegisterInstance, so it needs no further capacity, and the name is never empty. A renamed
-//! Service gives up instances under its old name for those under its new one. All other registrations are held back, and
-//! Services with the fewest instances come first. A registered instance is never removed only to get below a limit.
+//! Service gives up instances under its old name for those under its new one. All other registrations are held back. A
+//! registered instance is never removed only to get below a limit.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ impl Fitting<'_> {
     /// limit.
     fn hold_back(&mut self, (place, free): (&Place, usize), refused: &[WaitingRegistration]) {
         for (service, count) in count_each(refused.iter().map(|pending| &pending.service)) {
-            let wanted = self.compared.of(&place.key, service).map_or(count, Comparison::wanted);
+            let wanted = self.compared.get(&place.key).map_or(count, Comparison::wanted);
             let fit = wanted.saturating_sub(count);
             let reason = match self.observation.registry.capacity.refusal(&place.key) {
                 None => {
@@ -105,11 +105,10 @@ impl Fitting<'_> {
             let pending = WaitingRegistration { service, instance, attributes };
             places.entry(place).or_default().push(pending);
         }
-        for (place, pending) in &mut places {
-            let staying = |service: &ServiceRef| {
-                self.compared.of(&place.key, service).map_or(0, |it| it.staying)
-            };
-            sort(pending, staying);
+        for pending in places.values_mut() {
+            pending.sort_by_cached_key(|pending| {
+                (hash_of(&pending.instance).to_owned(), pending.instance.clone())
+            });
         }
         places
     }
@@ -269,23 +268,6 @@ impl Observation {
         });
         service.into_iter().chain(namespace).collect()
     }
-}
-
-/// Sorts by the number of instances that the Service has at its turn.
-///
-/// In the order of names, `api` with 100 new pods would get all of 10 free places, and `web` with 2 would not be found at
-/// all. By turns, each of them gets its first instance before any gets a second.
-fn sort(pending: &mut [WaitingRegistration], staying: impl Fn(&ServiceRef) -> usize) {
-    pending.sort_by_cached_key(|WaitingRegistration { service, instance, .. }| {
-        (hash_of(instance).to_owned(), service.clone(), instance.clone())
-    });
-    let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
-    pending.sort_by_cached_key(|pending| {
-        let service = &pending.service;
-        let count = counts.entry(service.clone()).or_insert_with(|| staying(service));
-        *count += 1;
-        *count
-    });
 }
 
 /// Whether a change removes an instance that only waits for the registrations under the new name of its Service.

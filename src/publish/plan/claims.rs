@@ -1,6 +1,6 @@
-//! The claimants of each name in Cloud Map, and its holders. One Kubernetes Service of a cluster holds a key and the
-//! others wait, or all of them share it if all of them ask for that. The same cluster and registry contents always give
-//! the same holders. The names beyond the maximum of a Service are not claimed.
+//! The claimants of each name in Cloud Map, and its holder. One Kubernetes Service of a cluster holds a key, and the others
+//! wait. The same cluster and registry contents always give the same holders. The names beyond the maximum of a Service
+//! are not claimed.
 //!
 //! A Cloud Map service that no Service of any cluster claims is deleted: [`Claimed`] joins the claims of all clusters, and
 //! decides.
@@ -11,8 +11,7 @@ use super::change::Change;
 use super::observation::{Observation, Plan};
 use super::reason::{HeldBack, Reason};
 use crate::model::{
-    Claim, CloudMapService, FirstNames, InstanceKey, Place, PublishedService, Registry, ServiceKey,
-    ServiceRef, Tags,
+    CloudMapService, InstanceKey, Place, PublishedService, Registry, ServiceKey, ServiceRef, Tags,
 };
 
 /// Every claim of a cluster, settled.
@@ -23,13 +22,11 @@ pub struct Holders {
 }
 
 /// The Services that claim one name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Claimants {
     all: BTreeSet<ServiceRef>,
-    /// Those of them that hold it, the oldest first: one or all.
-    holders: Vec<ServiceRef>,
-    /// Those that claim it for themselves alone, if others would share it.
-    alone: Option<FirstNames>,
+    /// The claimant that holds it.
+    holder: ServiceRef,
 }
 
 /// The claims of one Service, and the parts of its annotations that lead to no claim.
@@ -42,50 +39,68 @@ struct ServiceClaims {
 }
 
 impl Holders {
-    /// Decides the holders of each claimed key: the present holder while it still claims the key, or may claim it as
-    /// far as its annotations can be read; else the oldest claimant. If all claimants share a key, all hold it.
+    /// Decides the holder of each claimed key: the present holder while it still claims the key, or may claim it as far
+    /// as its annotations can be read; else the oldest claimant.
     pub fn decide(observation: &Observation) -> Self {
-        let services = observation.desired.services.iter().map(|(service, annotated)| {
-            (service.clone(), ServiceClaims::of(observation, service, annotated))
-        });
-        let mut all = Self { names: BTreeMap::new(), services: services.collect() };
-        for (service, claims) in &all.services {
+        let mut services = BTreeMap::new();
+        let mut claimants: BTreeMap<ServiceKey, BTreeSet<ServiceRef>> = BTreeMap::new();
+        for (service, annotated) in &observation.desired.services {
+            let claims = ServiceClaims::of(observation, service, annotated);
             for key in &claims.keys {
-                all.names.entry(key.clone()).or_default().all.insert(service.clone());
+                claimants.entry(key.clone()).or_default().insert(service.clone());
             }
+            services.insert(service.clone(), claims);
         }
-        let is_unclear = |it: &ServiceRef| all.services.get(it).is_some_and(|it| it.is_unclear);
-        for (key, claimants) in &mut all.names {
-            match observation.desired.held_elsewhere.get(key) {
-                Some(holder) => claimants.holders = vec![holder.clone()],
-                None => claimants.settle(observation, key, is_unclear),
-            }
+        let mut all = Self { names: BTreeMap::new(), services };
+        for (key, claimants) in claimants {
+            let settled = match observation.desired.held_elsewhere.get(&key) {
+                Some(holder) => Some(Claimants { all: claimants, holder: holder.clone() }),
+                None => all.settle(observation, &key, claimants),
+            };
+            all.names.extend(settled.map(|settled| (key, settled)));
         }
         all
     }
 
-    /// The holder of a key: of those that share it the oldest, which decides if they differ.
+    /// Decides which of the claimants holds the key. An unclear Service with instances there may claim it, too, if none of
+    /// them has any.
+    ///
+    /// The oldest is not always the holder. If shop/web is found under `web`, and the older shop/cart asks for `web` as
+    /// well, clients of `web` would reach other pods from one sync to the next: so a Service with instances there keeps it.
+    /// Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get it back. But if both
+    /// have instances there, those of shop/cart would lead to pods that are gone until the error is mended.
+    fn settle(
+        &self,
+        observation: &Observation,
+        key: &ServiceKey,
+        mut claimants: BTreeSet<ServiceRef>,
+    ) -> Option<Claimants> {
+        let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
+        if claimants.is_disjoint(&marked) {
+            let may_claim = |service: &&ServiceRef| {
+                self.is_unclear(service) && observation.permit(service, key).is_ok()
+            };
+            claimants.extend(marked.iter().filter(may_claim).cloned());
+        }
+        // A Service with instances comes first: `false` sorts before `true`.
+        let rank = |service: &&ServiceRef| (!marked.contains(*service), age(observation, service));
+        let holder = claimants.iter().min_by_key(rank)?.clone();
+        Some(Claimants { all: claimants, holder })
+    }
+
+    /// The holder of a key.
     pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
-        self.holders(key).first()
+        self.names.get(key).map(|claimants| &claimants.holder)
     }
 
-    /// All holders of a key, the oldest first.
-    pub fn holders(&self, key: &ServiceKey) -> &[ServiceRef] {
-        self.names.get(key).map_or(&[], |claimants| &claimants.holders)
-    }
-
-    /// Whether a Service holds a key, alone or with others.
+    /// Whether a Service holds a key.
     pub fn holds(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
-        self.names.get(key).is_some_and(|claimants| match claimants.holders.as_slice() {
-            [holder] => holder == service,
-            holders => !holders.is_empty() && claimants.all.contains(service),
-        })
+        self.holder(key) == Some(service)
     }
 
-    /// Every key with each of its holders.
+    /// Every key with its holder.
     pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
-        let names = self.names.iter();
-        names.flat_map(|(key, claimants)| claimants.holders.iter().map(move |it| (key, it)))
+        self.names.iter().map(|(key, claimants)| (key, &claimants.holder))
     }
 
     /// Every key that is claimed.
@@ -93,18 +108,12 @@ impl Holders {
         self.names.keys()
     }
 
-    /// The `affected` Services that hold a key and whose annotations can be read.
-    pub fn asking(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<&ServiceRef> {
-        let asks = |it: &&ServiceRef| affected.contains(*it) && !self.is_unclear(it);
-        self.holders(key).iter().filter(asks).collect()
-    }
-
-    /// The Services and those that share a name with them: an instance that one leaves another may want.
-    pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
-        let keys: BTreeSet<&ServiceKey> = self.claimed_by(services).collect();
-        let shared = keys.into_iter().map(|key| self.holders(key));
-        let shared = shared.filter(|holders| holders.len() > 1);
-        shared.flatten().chain(services).cloned().collect()
+    /// Every key whose holder is one of the `affected` Services and has annotations that can be read, with that holder.
+    pub fn asked_by<'a>(
+        &'a self,
+        affected: &'a BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = (&'a ServiceKey, &'a ServiceRef)> {
+        self.held().filter(|(_, holder)| affected.contains(*holder) && !self.is_unclear(holder))
     }
 
     /// The keys that these Services claim.
@@ -154,9 +163,8 @@ impl Holders {
             let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
             let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
             let conflicts = of_others.filter_map(|key| {
-                let claimants = self.names.get(key)?;
-                let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
-                Some((Some(key.clone()), Reason::DomainConflict { holder, alone }))
+                let holder = self.holder(key)?.clone();
+                Some((Some(key.clone()), Reason::DomainConflict { holder }))
             });
             let repeated = claims
                 .keys
@@ -221,49 +229,9 @@ impl ServiceClaims {
     }
 }
 
-impl Claimants {
-    /// Decides which of them hold the key. An unclear Service with instances there may claim it, too, if none of them
-    /// has any.
-    ///
-    /// The oldest is not always the holder. If shop/web is found under `web`, and the older shop/cart asks for `web` as
-    /// well, clients of `web` would reach other pods from one sync to the next: so a Service with instances there keeps it.
-    /// Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get it back. But if both
-    /// have instances there, those of shop/cart would lead to pods that are gone until the error is mended.
-    fn settle(
-        &mut self,
-        observation: &Observation,
-        key: &ServiceKey,
-        is_unclear: impl Fn(&ServiceRef) -> bool,
-    ) {
-        let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
-        // Those that came under the name before stay, though the annotations of another one cannot be read any more.
-        let is_settled = !self.all.is_disjoint(&marked);
-        let may_claim = |it: &&ServiceRef| is_unclear(it) && observation.permit(it, key).is_ok();
-        let unclear = marked.iter().filter(|_| !is_settled).filter(may_claim);
-        let unclear: Vec<ServiceRef> = unclear.cloned().collect();
-        if unclear.is_empty() && self.all.iter().all(|service| shares(observation, service)) {
-            self.holders = self.all.iter().cloned().collect();
-            self.holders.sort_by_key(|service| age(observation, service));
-        } else {
-            let (sharing, alone): (Vec<&ServiceRef>, Vec<&ServiceRef>) =
-                self.all.iter().partition(|service| shares(observation, service));
-            self.alone = sharing.first().and_then(|_| FirstNames::of(alone));
-            self.all.extend(unclear);
-            // The present holders come first: `false` sorts before `true`.
-            let rank = |it: &&ServiceRef| (!marked.contains(*it), age(observation, it));
-            self.holders = self.all.iter().min_by_key(rank).cloned().into_iter().collect();
-        }
-    }
-}
-
 /// The sort key of the oldest first; of the same age the first by name counts as older.
 fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
     (observation.desired.services[service].created, service.clone())
-}
-
-fn shares(observation: &Observation, service: &ServiceRef) -> bool {
-    let claims = observation.desired.claims(service);
-    claims.is_some_and(|claims| claims.claim == Claim::Shared)
 }
 
 /// The most names that a Service claims, however many it asks for.

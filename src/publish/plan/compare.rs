@@ -1,4 +1,4 @@
-//! Compares the instances that the holders of a name request in a Cloud Map service with our instances in it. Each
+//! Compares the instances that the holder of a name requests in a Cloud Map service with our instances in it. Each
 //! instance is new, different, equal, or requested by no endpoint; the changes follow from that.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,87 +9,72 @@ use super::neighbours::ServiceInstances;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::wanted::{Present, WantedInstances, assign_shared};
-use crate::model::{Attributes, Place, ServiceKey, ServiceRef};
+use super::wanted::{Present, WantedInstances};
+use crate::model::{Attributes, Place, ServiceKey};
 
-/// Compares the instances that each holder wants, the oldest first, with our instances under `key`.
+/// Compares the instances that the holder wants with our instances under `key`.
 pub fn compare(
     observation: &Observation,
     key: &ServiceKey,
-    mut all: Vec<WantedInstances>,
-) -> ByHolder {
-    let present = Present::of(observation, key, &all);
-    assign_shared(&mut all, &present);
-    compare_with_neighbours(observation, key, &mut all, &present);
+    mut wanted: WantedInstances,
+) -> Comparison {
+    let present = Present::of(observation, key, &wanted);
+    wanted.limit(&present);
+    compare_with_neighbours(observation, key, &mut wanted, &present);
     let place = &Place::of(key, &observation.registry);
-    let comparing = Comparing { kept: present.kept_for(&all), present: &present, all: &all, place };
-    let mut compared: Vec<Comparison> = all.iter().map(|it| comparing.of_holder(it)).collect();
-    comparing.add_unrequested(&mut compared);
-    let finished = all.into_iter().zip(compared).map(|(wanted, comparison)| {
-        (wanted.holder.clone(), Box::new(comparison.finish(wanted, &present)))
-    });
-    finished.collect()
+    let kept = present.kept_for(&wanted);
+    let mut comparison =
+        Comparison { has_endpoints: wanted.has_endpoints(), ..Comparison::default() };
+    let comparing = Comparing { kept, present: &present, wanted: &wanted, place };
+    comparing.add_requested(&mut comparison);
+    comparing.add_unrequested(&mut comparison);
+    comparison.finish(wanted, &present)
 }
 
-/// Adds a remark to each holder whose instances lack what those of other owners have in common. If all of these have a port
+/// Adds a remark if the instances of the holder lack what those of other owners have in common. If all of these have a port
 /// as well, the one of the holder is there for callers that read attributes, and that DNS has none is no remark.
 fn compare_with_neighbours(
     observation: &Observation,
     key: &ServiceKey,
-    all: &mut [WantedInstances],
+    wanted: &mut WantedInstances,
     present: &Present,
 ) {
     let Some(neighbours) = observation.neighbours(key) else { return };
-    for wanted in all {
-        let of_holder = ServiceInstances {
-            published: wanted.template.published,
-            claims: wanted.template.claims,
-            wanted: wanted.instances.values().map(|(_, attributes)| attributes).collect(),
-            added_by_hand: present.added_by_hand(&wanted.holder),
-        };
-        let difference = neighbours.difference_to(&of_holder).map(Box::new);
-        wanted.held_back.extend(difference.map(Reason::NeighboursDiffer));
-        if neighbours.have_ports() && wanted.template.claims.ports.len() == 1 {
-            wanted.held_back.retain(|reason| !matches!(reason, Reason::PortNotServed { .. }));
-        }
+    let of_holder = ServiceInstances {
+        published: wanted.template.published,
+        claims: wanted.template.claims,
+        wanted: wanted.instances.values().map(|(_, attributes)| attributes).collect(),
+        added_by_hand: present.added_by_hand(&wanted.holder),
+    };
+    let difference = neighbours.difference_to(&of_holder).map(Box::new);
+    wanted.held_back.extend(difference.map(Reason::NeighboursDiffer));
+    if neighbours.have_ports() && wanted.template.claims.ports.len() == 1 {
+        wanted.held_back.retain(|reason| !matches!(reason, Reason::PortNotServed { .. }));
     }
 }
 
 struct Comparing<'a> {
     present: &'a Present<'a>,
-    /// The instances that each holder wants, the oldest first.
-    all: &'a [WantedInstances<'a>],
+    wanted: &'a WantedInstances<'a>,
     /// The instance of ours that is kept for each wanted one, by the latter's new id.
     kept: BTreeMap<&'a String, &'a String>,
     place: &'a Place,
 }
 
 impl Comparing<'_> {
-    /// Compares the instances that one holder wants.
-    fn of_holder(&self, wanted: &WantedInstances) -> Comparison {
-        let mut comparison =
-            Comparison { has_endpoints: wanted.has_endpoints(), ..Comparison::default() };
-        for identity in &wanted.owned_by_sharer {
-            match self.present.found(identity) {
-                Some(id) => {
-                    let serves = self.present.serves(id) || !wanted.ready;
-                    comparison.has_registered |= self.is_held(id) && serves;
-                }
-                None => comparison.is_missing = true,
-            }
-        }
-        for (new_id, (identity, attributes)) in &wanted.instances {
+    /// Adds the instances that the holder wants.
+    fn add_requested(&self, comparison: &mut Comparison) {
+        for (new_id, (identity, attributes)) in &self.wanted.instances {
             match self.kept.get(new_id) {
-                Some(id) => self.add_kept(&mut comparison, wanted, id, (identity, attributes)),
-                None => self.add_new(&mut comparison, wanted, new_id, attributes),
+                Some(id) => self.add_kept(comparison, id, (identity, attributes)),
+                None => self.add_new(comparison, new_id, attributes),
             }
         }
-        comparison
     }
 
-    /// Whether an instance of ours is marked for a holder of the name.
+    /// Whether an instance of ours is marked for the holder of the name.
     fn is_held(&self, id: &String) -> bool {
-        self.all.iter().any(|wanted| self.present.is_marked(id, &wanted.holder))
+        self.present.is_marked(id, &self.wanted.holder)
     }
 
     /// Adds the difference between an instance of ours and its wanted attributes, and the reasons if it cannot be
@@ -97,10 +82,10 @@ impl Comparing<'_> {
     fn add_kept(
         &self,
         comparison: &mut Comparison,
-        wanted: &WantedInstances,
         id: &String,
         (identity, attributes): (&Identity, &Attributes),
     ) {
+        let wanted = self.wanted;
         let ours = &self.present.ours[id];
         let stale_address = ours.identity != *identity;
         let serves = !stale_address && wanted.serves(attributes);
@@ -147,20 +132,14 @@ impl Comparing<'_> {
         }
     }
 
-    fn add_new(
-        &self,
-        comparison: &mut Comparison,
-        wanted: &WantedInstances,
-        new_id: &str,
-        attributes: &Attributes,
-    ) {
+    fn add_new(&self, comparison: &mut Comparison, new_id: &str, attributes: &Attributes) {
+        let refused = &self.wanted.refused;
         let spare = self.present.spare_id(new_id);
-        let spare =
-            spare.filter(|id| wanted.refused.is_some() || !comparison.instances.contains_key(id));
+        let spare = spare.filter(|id| refused.is_some() || !comparison.instances.contains_key(id));
         let Some(id) = spare else {
             return comparison.held_back.push(Reason::IdTaken(new_id.to_owned()));
         };
-        let reason = wanted.refused.clone().or_else(|| attribute_limit(&id, attributes));
+        let reason = refused.clone().or_else(|| attribute_limit(&id, attributes));
         if reason.is_some() {
             return comparison.held_back.extend(reason);
         }
@@ -171,41 +150,35 @@ impl Comparing<'_> {
         comparison.instances.insert(id, change);
     }
 
-    /// Adds our instances that are kept for no wanted instance. An instance that is marked for no holder of the name is
-    /// counted for the oldest holder.
-    fn add_unrequested(&self, compared: &mut [Comparison]) {
+    /// Adds our instances that are kept for no wanted instance.
+    fn add_unrequested(&self, comparison: &mut Comparison) {
         let used: BTreeSet<&String> = self.kept.values().copied().collect();
         for id in self.present.ours.keys().filter(|id| !used.contains(*id)) {
-            let marked =
-                self.all.iter().position(|wanted| self.present.is_marked(id, &wanted.holder));
-            let (index, is_marked) = (marked.unwrap_or(0), marked.is_some());
-            let stays = self.stays(id, &self.all[index], is_marked);
-            let comparison = &mut compared[index];
-            if stays {
-                comparison.has_registered |= is_marked;
+            if self.stays(id) {
+                comparison.has_registered |= self.is_held(id);
                 comparison.unchanged += 1;
                 comparison.staying += 1;
             } else {
-                let because = self.because(id, &self.all[index]);
-                comparison.surplus.insert((*id).clone(), because);
+                comparison.surplus.insert((*id).clone(), self.because(id));
             }
         }
     }
 
     /// Whether an instance that no endpoint requests stays. It stays if its holder keeps such instances, or if it may
     /// belong to an endpoint for which no instance could be derived.
-    fn stays(&self, id: &String, wanted: &WantedInstances, is_marked: bool) -> bool {
+    fn stays(&self, id: &String) -> bool {
+        let wanted = self.wanted;
         let identity = &self.present.ours[id].identity;
-        let mut unclear = self.all.iter().flat_map(|wanted| &wanted.unclear);
         let keeps_surplus = wanted.keeps_all() || wanted.keeps_last_set();
-        is_marked && wanted.template.permit.allows_all(identity) && keeps_surplus
-            || unclear.any(|unclear| identity.addresses().any(|it| it == *unclear))
+        self.is_held(id) && wanted.template.permit.allows_all(identity) && keeps_surplus
+            || identity.addresses().any(|address| wanted.unclear.contains(&address))
     }
 
     /// The reason for removing an instance.
-    fn because(&self, id: &String, wanted: &WantedInstances) -> DeregisterReason {
+    fn because(&self, id: &String) -> DeregisterReason {
+        let wanted = self.wanted;
         let identity = &self.present.ours[id].identity;
-        let mut instances = self.all.iter().flat_map(|wanted| wanted.instances.values());
+        let mut instances = wanted.instances.values();
         if !wanted.template.claims.publish {
             DeregisterReason::Withdrawn
         } else if let Some(set_by) = wanted.beyond_maximum.get(id) {
@@ -226,7 +199,7 @@ fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
     attributes.beyond_limits().map(|problem| Reason::AttributeLimit { instance, problem })
 }
 
-/// The differences between a Cloud Map service and the claim and endpoints of one holder of the name.
+/// The differences between a Cloud Map service and the claim and endpoints of the holder of the name.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// The changes of instances by id, except removals. If Cloud Map is in step, there are none.
@@ -238,12 +211,12 @@ pub struct Comparison {
     /// The number of instances of the holder that stay registered.
     pub staying: usize,
     new: usize,
-    /// Whether the holder has an endpoint that cannot be discovered yet: it, or another holder, has yet to register an
-    /// instance, or the addresses of an instance are not those of its endpoint.
+    /// Whether the holder has an endpoint that cannot be discovered yet: it has yet to register an instance, or the
+    /// addresses of an instance are not those of its endpoint.
     is_missing: bool,
     /// Whether an endpoint requests an instance here.
     pub has_endpoints: bool,
-    /// Whether one of the requested instances is registered, and marked for a holder of the name.
+    /// Whether one of the requested instances is registered, and marked for the holder of the name.
     pub has_registered: bool,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
@@ -294,16 +267,5 @@ impl Comparison {
     }
 }
 
-/// The comparisons of all names.
-#[derive(Clone, Debug, Default)]
-pub struct Compared(pub BTreeMap<ServiceKey, ByHolder>);
-
-/// The comparisons under one name, by holder. Boxed, since a map node has room for eleven and usually has one.
-pub type ByHolder = BTreeMap<ServiceRef, Box<Comparison>>;
-
-impl Compared {
-    /// The comparison of one of the holders of a name, if it was compared.
-    pub fn of(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<&Comparison> {
-        self.0.get(key)?.get(holder).map(Box::as_ref)
-    }
-}
+/// The comparison of each name that was compared.
+pub type Compared = BTreeMap<ServiceKey, Comparison>;

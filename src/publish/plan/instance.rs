@@ -225,9 +225,9 @@ impl Observation {
         let holders = &self.holders;
         let with_check = self.registry.services.iter().filter(|(_, service)| service.custom_health);
         let needed = with_check.map(|(key, _)| key).filter(|key| {
-            let asking = holders.asking(key, affected).into_iter();
-            let mut claims = asking.filter_map(|holder| self.desired.claims(holder));
-            let wanted = claims.any(|it| it.publish && it.health == HealthSource::Custom);
+            let holder = holders.holder(key).filter(|holder| affected.contains(*holder));
+            let claims = holder.and_then(|holder| self.desired.claims(holder));
+            let wanted = claims.is_some_and(|it| it.publish && it.health == HealthSource::Custom);
             self.marked(key).any(|it| {
                 wanted || it.attributes.contains_key(HEALTH) && affected.contains(&it.service)
             })

@@ -11,7 +11,7 @@
 //! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the installation; a
 //!   [`Plan`] has `change`s and requests that are held back for a `reason`.
 //! - Names: `claims` of `names`, which are in a namespace and may be denied. A service that no Service claims is deleted.
-//! - Instances: `shape` makes them of endpoints, `wanted` is all of one holder, with ours that are there, each `instance`
+//! - Instances: `shape` makes them of endpoints, `wanted` is all of the holder, with ours that are there, each `instance`
 //!   has an identity and a health; `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them.
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
@@ -68,8 +68,8 @@ pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
 
-/// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
-/// Services that share a name with them. Nothing is planned on instances that were read before this run.
+/// Compares desired and actual state of the affected Services, whose endpoints must have been read. Never plans from
+/// instances that were read before this run.
 pub fn plan(observation: &Observation) -> Plan {
     let mut plan = plan_on_any_age(observation);
     plan.leave_out_old(observation);
@@ -111,32 +111,22 @@ fn unjudged(observation: &Observation) -> Plan {
 impl Plan {
     /// Compares every name that an affected Service holds, and adds all changes except the removals.
     fn add_names(&mut self, observation: &Observation) -> Compared {
-        let Observation { holders, affected, .. } = observation;
-        let mut all = Compared::default();
-        for key in holders.keys() {
-            let asking = holders.asking(key, affected);
-            if asking.is_empty() || observation.registry.is_unknown(key) {
+        let mut all = Compared::new();
+        for (key, holder) in observation.holders.asked_by(&observation.affected) {
+            if observation.registry.is_unknown(key) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = asking.iter().try_for_each(|it| observation.must_be_adopted(key, it));
+            let ready = observation.must_be_adopted(key, holder);
             let ready = ready.and_then(|()| observation.fits(key));
-            match ready.and_then(|()| observation.wanted(key)) {
+            match ready.and_then(|()| observation.wanted(key, holder)) {
                 Ok(wanted) => {
-                    let mut compared = compare(observation, key, wanted);
-                    for service in asking {
-                        if let Some(comparison) = compared.get_mut(service) {
-                            self.add_settings(observation, &place, service, comparison);
-                            self.add_comparison(&place, service, comparison);
-                        }
-                    }
-                    all.0.insert(key.clone(), compared);
+                    let mut comparison = compare(observation, key, wanted);
+                    self.add_settings(observation, &place, holder, &mut comparison);
+                    self.add_comparison(&place, holder, &mut comparison);
+                    all.insert(key.clone(), comparison);
                 }
-                Err(reason) => {
-                    for service in asking {
-                        self.hold_back(service, &place, reason.clone());
-                    }
-                }
+                Err(reason) => self.hold_back(holder, &place, reason),
             }
         }
         all

@@ -229,7 +229,6 @@ mod tests {
     fn claims(attributes: &str) -> Claims {
         Claims {
             names: Vec::new(),
-            claim: crate::model::Claim::Exclusive,
             namespace: NamespaceReference::NameOrId("shop.local".into()),
             ttl: None,
             routing_policy: None,

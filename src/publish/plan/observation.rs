@@ -388,7 +388,7 @@ const MOST_INSTANCES: usize = 1000;
 
 /// Whether the Service that kept another one out of a name is kept out by that one now.
 fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {
-    let Reason::DomainConflict { holder, .. } = &later.reason else { return false };
+    let Reason::DomainConflict { holder } = &later.reason else { return false };
     let is_conflict = matches!(line.reason, Reason::DomainConflict { .. });
     is_conflict && *holder == line.service && later.place == line.place
 }

@@ -15,7 +15,7 @@ use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;
 use crate::guard::Extent;
-use crate::model::{Claim, Desired, Place, Registry, Selection, ServiceKey, ServiceRef};
+use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
 
 /// The additions that seem to be missing, by Service.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Plan {
         if observation.registry.is_current() {
             return;
         }
-        let turns = in_turns(std::mem::take(&mut self.changes), &observation.holders).into_iter();
+        let turns = in_turns(std::mem::take(&mut self.changes)).into_iter();
         let (left, mut turns): (Vec<_>, Vec<_>) =
             turns.partition(|turn| !observation.old(turn).is_empty());
         if !left.is_empty() {
@@ -90,10 +90,8 @@ pub struct RereadScope {
     /// The Cloud Map services of the changes, and those whose names the Services hold. Of a name that another Service
     /// holds a thousand others may be claimants, each with a turn of its own.
     pub keys: BTreeSet<ServiceKey>,
-    /// The Services of the turn, and those in the marks of instances to remove.
+    /// The Services of the turn, and those in the marks of instances to remove, with their endpoints.
     pub services: BTreeSet<ServiceRef>,
-    /// These Services, and those that share a name with them: a second plan needs the endpoints of all.
-    pub read: BTreeSet<ServiceRef>,
 }
 
 impl RereadScope {
@@ -101,8 +99,7 @@ impl RereadScope {
     ///
     /// The Cloud Map services of the changes are not enough. A renamed web that is registered has only removals left, all
     /// under its old name, and whether they may be made depends on its instances under the new one: so all names that it
-    /// holds are read. Nor are its own endpoints: an instance that it gives up may be wanted by a Service that shares the
-    /// name, and would be deregistered and registered again.
+    /// holds are read.
     pub fn of<'s, 'a>(
         holders: &Holders,
         services: impl IntoIterator<Item = &'s ServiceRef>,
@@ -117,8 +114,7 @@ impl RereadScope {
             claims.filter(|key| holders.holds(key, service))
         });
         let keys = changed.chain(held.cloned()).collect();
-        let read = holders.with_sharers(&services);
-        Self { keys, services, read }
+        Self { keys, services }
     }
 
     /// The part of an observation with these keys and Services, including every claimant.
@@ -188,7 +184,7 @@ impl Observation {
             }
             affected.insert(service);
         }
-        affected.extend(held_by_others.into_iter().flat_map(|key| holders.holders(key)).cloned());
+        affected.extend(held_by_others.into_iter().filter_map(|key| holders.holder(key)).cloned());
         affected
     }
 
@@ -212,9 +208,9 @@ impl Observation {
         found.map(|namespace| namespace.id.clone()).collect()
     }
 
-    /// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key
-    /// have its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names,
-    /// matter and must be read.
+    /// Whether each of the affected Services holds all names that it claims: our instances under every key have its marks,
+    /// and no other Service's. Otherwise other claims to the name, or instances left under other names, matter and must be
+    /// read.
     ///
     /// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a
     /// plan on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the
@@ -222,12 +218,10 @@ impl Observation {
     pub fn holds_names_exclusively(&self, services: &BTreeSet<ServiceRef>) -> bool {
         let holders = &self.holders;
         services.iter().all(|service| {
-            let claims = self.desired.claims(service);
-            let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
+            let Some(keys) = holders.claims(service) else { return false };
             let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
-            let mut keys = holders.claims(service).into_iter().flatten();
             let is_alone = |key| self.marked_services(key).all(|marked| marked == *service);
-            exclusive && clear && keys.all(|key| self.has_ours(key) && is_alone(key))
+            clear && keys.iter().all(|key| self.has_ours(key) && is_alone(key))
         })
     }
 
@@ -242,7 +236,7 @@ impl Observation {
         let held_back = plan.held_back.iter().filter(|it| is_about_settings(&it.reason));
         let held_back = held_back.filter_map(|it| Some(it.place.as_ref()?.key.clone()));
         let held_back: Vec<_> = held_back.filter(is_old).collect();
-        let turns = in_turns(plan.changes, &self.holders);
+        let turns = in_turns(plan.changes);
         turns.iter().flat_map(|turn| self.old(turn)).chain(held_back).collect()
     }
 
@@ -267,16 +261,11 @@ fn is_about_settings(reason: &Reason) -> bool {
 }
 
 // Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for
-// another. Two Services take one turn only if a removal of one depends on registrations of the other, also on those for
-// endpoints that both share under its new name, if one registers in a service that the other creates, or if they share
-// a name with many.
-
-/// If more Services share a name, they take one turn: each turn has a copy of all of them, and reads them again.
-const MOST_SHARERS: usize = 16;
+// another. Two Services take one turn only if a removal of one depends on registrations of the other.
 
 /// The changes of a plan in turns, by the first Service of each.
-pub fn in_turns(changes: ChangesByService, holders: &Holders) -> Vec<ChangesByService> {
-    let turns = number_turns(&changes, holders);
+pub fn in_turns(changes: ChangesByService) -> Vec<ChangesByService> {
+    let turns = number_turns(&changes);
     let count = turns.iter().max().map_or(0, |last| last + 1);
     let mut in_turns = vec![ChangesByService::new(); count];
     for ((service, changes), turn) in changes.into_iter().zip(turns) {
@@ -285,74 +274,37 @@ pub fn in_turns(changes: ChangesByService, holders: &Holders) -> Vec<ChangesBySe
     in_turns
 }
 
-/// A Service, or a name in Cloud Map at which Services meet that take a turn together.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Node<'a> {
-    Service(&'a ServiceRef),
-    /// The name is created here, or instances come and go.
-    Place(&'a Place),
-    /// A Service asks for it whose old instances wait.
-    NewName(&'a ServiceKey),
-}
-
 /// The number of the turn of each Service that has changes, in their order: a Service takes the turn of all that it
 /// leads to, step by step.
-fn number_turns(changes: &ChangesByService, holders: &Holders) -> Vec<usize> {
-    let mut joined: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
-    for (one, other) in links(changes, holders) {
-        joined.entry(one).or_default().push(other);
-        joined.entry(other).or_default().push(one);
+///
+/// Turns are taken side by side. Say shop/web leaves `old` for `new`, and shop/cart takes `old` over: in a turn of its own,
+/// shop/cart could read `new` again before the turn of shop/web has registered there, and the instances that shop/web left
+/// under `old` would stay until the next run.
+fn number_turns(changes: &ChangesByService) -> Vec<usize> {
+    // Some of the awaited Services may have no changes.
+    let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
+    for (service, changes) in changes {
+        let waits = changes.iter().filter_map(Change::waits_for);
+        for awaited in waits.flat_map(WaitsFor::services) {
+            joined.entry(service).or_default().push(awaited);
+            joined.entry(awaited).or_default().push(service);
+        }
     }
-    let (mut turns, mut next) = (BTreeMap::new(), 0);
-    for service in changes.keys().map(Node::Service) {
-        if turns.contains_key(&service) {
+    let mut turns = BTreeMap::new();
+    let mut next = 0;
+    for service in changes.keys() {
+        if turns.contains_key(service) {
             continue;
         }
         let mut reached = vec![service];
-        while let Some(node) = reached.pop() {
-            if turns.insert(node, next).is_none() {
-                reached.extend(joined.get(&node).into_iter().flatten());
+        while let Some(service) = reached.pop() {
+            if turns.insert(service, next).is_none() {
+                reached.extend(joined.get(service).into_iter().flatten());
             }
         }
         next += 1;
     }
-    changes.keys().map(|service| turns[&Node::Service(service)]).collect()
-}
-
-/// The links that lead from each Service to those that take a turn with it. Some of them may have no changes.
-///
-/// Turns are taken side by side. Say shop/web leaves `old` for `new`, and shop/cart takes `old` over: in a turn of its own,
-/// shop/cart could read `new` again before the turn of shop/web has registered there, and what shop/web left under `old`
-/// would stay until the next run.
-fn links<'a>(changes: &'a ChangesByService, holders: &'a Holders) -> Vec<(Node<'a>, Node<'a>)> {
-    let all = || changes.values().flatten();
-    let places = |stage| all().filter(move |it| it.stage() == stage).map(Change::place);
-    let removals: BTreeSet<&Place> = places(Stage::Deregister).collect();
-    // A Service that registers an instance may displace one of those to remove there.
-    let crowds = places(Stage::Register).filter(|place| removals.contains(place));
-    let meeting: BTreeSet<&Place> = places(Stage::Create).chain(crowds).collect();
-    let claims = |service| holders.claims(service).into_iter().flatten();
-    let renamed = all().filter_map(Change::waits_for).filter_map(WaitsFor::renamed);
-    let renamed: BTreeSet<&ServiceRef> = renamed.collect();
-    // If it shares a new name, the others register endpoints for it there.
-    let new_names = renamed.into_iter().flat_map(|it| claims(it).map(move |key| (it, key)));
-    let mut links: Vec<_> =
-        new_names.map(|(it, key)| (Node::Service(it), Node::NewName(key))).collect();
-    let new_names: BTreeSet<Node> = links.iter().map(|(_, name)| *name).collect();
-    for (service, changes) in changes {
-        let beside = changes.iter().map(Change::place).filter(|place| meeting.contains(place));
-        let registered = changes.iter().filter(|it| it.stage() == Stage::Register);
-        let shared = registered.map(|change| Node::NewName(&change.place().key));
-        let shared = shared.filter(|name| new_names.contains(name));
-        // Their registrations must come before some of the changes.
-        let awaited = changes.iter().filter_map(Change::waits_for).flat_map(WaitsFor::services);
-        let held = claims(service).filter(|key| holders.holds(key, service));
-        let crowded = held.map(|key| holders.holders(key)).filter(|all| all.len() > MOST_SHARERS);
-        let services = awaited.chain(crowded.filter_map(|all| all.first()));
-        let nodes = services.map(Node::Service).chain(beside.map(Node::Place)).chain(shared);
-        links.extend(nodes.map(|node| (Node::Service(service), node)));
-    }
-    links
+    changes.keys().map(|service| turns[service]).collect()
 }
 
 #[cfg(test)]
@@ -363,6 +315,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::Place;
     use crate::publish::plan::DeregisterReason;
 
     fn numbered(number: usize) -> ServiceRef {
@@ -402,7 +355,7 @@ mod tests {
         ];
         for (case, waits_for, turns) in waits_for {
             let changes = removals((0..COUNT).map(|number| (number, waits_for(number))));
-            assert_eq!(in_turns(changes, &Holders::default()).len(), turns, "{case}");
+            assert_eq!(in_turns(changes).len(), turns, "{case}");
         }
     }
 
@@ -425,7 +378,7 @@ mod tests {
             }
             turns.retain(|turn| !turn.is_empty());
             turns.sort();
-            let found = in_turns(changes, &Holders::default()).into_iter();
+            let found = in_turns(changes).into_iter();
             let found: Vec<BTreeSet<ServiceRef>> = found.map(|turn| turn.into_keys().collect()).collect();
             prop_assert_eq!(found, turns);
         }

@@ -11,7 +11,7 @@ use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    Attributes, BadAnnotation, ClusterArn, FirstNames, Place, Policy, PortReference, Records,
+    Attributes, BadAnnotation, ClusterArn, Place, Policy, PortReference, Records,
     RepeatedNamespace, RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace,
     without_leading_zeros,
 };
@@ -35,15 +35,8 @@ pub enum Reason {
     #[error("{0}; registered instances stay")]
     Namespace(UnresolvedNamespace),
     /// Another Service of the cluster holds the name.
-    #[error(
-        "Service {holder} of this cluster holds the name; this one takes over when that ends{}",
-        not_shared(alone.as_ref())
-    )]
-    DomainConflict {
-        holder: ServiceRef,
-        /// The Services that claim it for themselves alone, although others would share it.
-        alone: Option<FirstNames>,
-    },
+    #[error("Service {holder} of this cluster holds the name; this one takes over when that ends")]
+    DomainConflict { holder: ServiceRef },
     /// `NAME_POLICY` does not allow the claim: it counts as ended.
     #[error("{0}; the claim counts as ended")]
     NotAllowed(Denial),
@@ -106,17 +99,6 @@ pub enum Reason {
         port: PortReference,
         /// The ports of the Service.
         available: String,
-    },
-    /// The oldest of the Services that share a name decides the settings of the Cloud Map service.
-    #[error(
-        "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
-    )]
-    SharedName {
-        oldest: ServiceRef,
-        /// The settings of the oldest.
-        decided: String,
-        /// The settings that this Service requests.
-        asked: String,
     },
     /// The service's records have no port, so the port is only an attribute.
     #[error(
@@ -360,7 +342,6 @@ impl Reason {
             Self::NotPublishable(_) => ("NotPublishable", false, Owner),
             Self::AddressMalformed(_) => ("AddressMalformed", true, Owner),
             Self::NoSuchPort { .. } => ("NoSuchPort", true, Owner),
-            Self::SharedName { .. } => ("SharedName", false, Owner),
             Self::PortNotServed { .. } => ("PortNotServed", false, Owner),
             Self::RepeatedNamespace(_) => ("RepeatedNamespace", false, Owner),
             Self::NeighboursDiffer(_) => ("NeighboursDiffer", false, Owner),
@@ -435,15 +416,6 @@ impl Reason {
 const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with its hosted zone in HostedZoneIds";
 
 const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
-
-/// The reason why a name that some Services would share is not shared.
-fn not_shared(alone: Option<&FirstNames>) -> String {
-    alone.map_or_else(String::new, |alone| {
-        format!(
-            "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
-        )
-    })
-}
 
 /// An address that is not written as one, and the form that would be right.
 fn malformed_address(text: &str) -> String {

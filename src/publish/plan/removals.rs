@@ -183,9 +183,9 @@ type RemovalDecision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 impl<'a> Removals<'a> {
     /// The surplus instances of ours under a name.
     fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
-        let compared = self.compared.0.get(key);
+        let compared = self.compared.get(key);
         let is_surplus = |it: &MarkedInstance| {
-            compared.is_none_or(|all| all.values().any(|holder| holder.surplus.contains_key(it.id)))
+            compared.is_none_or(|comparison| comparison.surplus.contains_key(it.id))
         };
         let ours = self.observation.marked(key);
         ours.filter(|it| self.observation.affected.contains(&it.service) && is_surplus(it))
@@ -212,38 +212,23 @@ impl<'a> Removals<'a> {
     }
 
     /// An instance without an endpoint. If none of the ready endpoints is registered yet, or can be, the last instance
-    /// stays until one is; if other Services share the name, until one of their endpoints is registered.
+    /// stays until one is.
     fn of_a_holder(
         &self,
         key: &ServiceKey,
         candidate: &MarkedInstance,
         is_last: bool,
     ) -> Option<RemovalDecision> {
-        let comparison = self.compared.of(key, &candidate.service)?;
+        let comparison = self.compared.get(key)?;
         let because = comparison.surplus.get(candidate.id)?.clone();
-        let waits_for = match comparison.has_endpoints {
-            true if comparison.has_registered => None,
-            true => Some(WaitsFor::FirstRegistration),
-            false => self.first_to_serve(key).map(WaitsFor::Holder),
-        };
-        Some((candidate.service.clone(), because, waits_for.filter(|_| is_last)))
+        let waits = is_last && comparison.has_endpoints && !comparison.has_registered;
+        let waits_for = waits.then_some(WaitsFor::FirstRegistration);
+        Some((candidate.service.clone(), because, waits_for))
     }
 
-    /// The holder with ready endpoints that will have the first instance under a name, if none has one yet. A holder
-    /// with an instance to rewrite is preferred, since that needs no capacity.
-    fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
-        let compared = self.compared.0.get(key)?;
-        if compared.values().any(|comparison| comparison.has_registered) {
-            return None;
-        }
-        let holders = self.observation.holders.holders(key).iter();
-        let asking = holders.filter(|holder| compared[*holder].has_endpoints);
-        asking.min_by_key(|holder| compared[*holder].staying == 0).cloned()
-    }
-
-    /// An instance of a Service that lost the name, or left it to another. It is deregistered after a holder has an
+    /// An instance of a Service that lost the name, or left it to another. It is deregistered after the holder has an
     /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
-    /// is ended and no holder requests instances, there is no wait. The instances of an unclear Service stay, unless
+    /// is ended and the holder requests no instances, there is no wait. The instances of an unclear Service stay, unless
     /// `NAME_POLICY` denies them.
     ///
     /// Without the first wait, `web` would be empty if Cloud Map refuses the instances of shop/new, which takes it over
@@ -254,13 +239,10 @@ impl<'a> Removals<'a> {
         if ended.is_none() && self.observation.holders.is_unclear(marked) {
             return None;
         }
-        let mut holders = self.observation.holders.holders(key).iter();
-        let holder = holders.find(|holder| self.observation.affected.contains(*holder))?;
-        let serves = self.compared.0.get(key)?.values().any(|comparison| comparison.has_registered);
-        let follows = match self.first_to_serve(key) {
-            None if ended.is_none() && !serves => Some(holder.clone()),
-            first => first,
-        };
+        let holder = self.observation.holders.holder(key);
+        let holder = holder.filter(|holder| self.observation.affected.contains(*holder))?;
+        let comparison = self.compared.get(key)?;
+        let follows = !comparison.has_registered && (comparison.has_endpoints || ended.is_none());
         // If a Service still requests this name, the new name is this one, and in conflict.
         let claims = self.observation.holders.claims(marked).filter(|_| ended.is_none());
         let new_name = claims.and_then(|_| self.new_name(marked));
@@ -271,10 +253,10 @@ impl<'a> Removals<'a> {
         });
         let renamed = marked.clone();
         let waits_for = match (follows, moves) {
-            (Some(holder), true) => Some(WaitsFor::HolderAndNewName { holder, renamed }),
-            (Some(holder), false) => Some(WaitsFor::Holder(holder)),
-            (None, true) => Some(WaitsFor::NewName(renamed)),
-            (None, false) => None,
+            (true, true) => Some(WaitsFor::HolderAndNewName { holder: holder.clone(), renamed }),
+            (true, false) => Some(WaitsFor::Holder(holder.clone())),
+            (false, true) => Some(WaitsFor::NewName(renamed)),
+            (false, false) => None,
         };
         Some((holder.clone(), because, waits_for))
     }
@@ -347,7 +329,7 @@ impl<'a> Removals<'a> {
             let service = observation.registry.services.get(key);
             service.is_some_and(|it| it.unreadable.is_none() && !it.is_never_read())
         };
-        let under = |key: &ServiceKey| match (holders.holder(key), self.compared.of(key, service)) {
+        let under = |key: &ServiceKey| match (holders.holder(key), self.compared.get(key)) {
             (Some(holder), _) if !holders.holds(key, service) => {
                 let (renamed, name, holder) = (renamed(), name(key), holder.clone());
                 Some(WaitsFor::ContestedName { renamed, name, holder })

@@ -1,7 +1,6 @@
 //! The Cloud Map service itself: created with its first instance and, if needed, its namespace. An HTTP namespace gives it
 //! no records; in a DNS namespace its Service's ports and address families decide their types. One of ours that was created
-//! with records that fit no endpoint is created anew. Under a shared name the oldest Service decides the settings that
-//! exist only once. Tags are read only for the services that [`Observation::tags_needed`] returns.
+//! with records that fit no endpoint is created anew. Tags are read only for the services that [`Observation::tags_needed`] returns.
 //!
 //! Of an existing service the TTL of the records is repaired if it has our tag, and reported otherwise. All other settings
 //! are fixed when a service is created, and are only reported. If other clusters of this installation have instances under
@@ -9,7 +8,6 @@
 //! it: otherwise each cluster would set its own TTL in turn, forever.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::slice::from_ref;
 
 use super::change::{Change, Stage};
 use super::compare::Comparison;
@@ -17,8 +15,8 @@ use super::observation::{Observation, Plan, ServiceNote};
 use super::reason::Reason;
 use crate::model::{
     Attributes, Claims, CloudMapService, ClusterArn, HealthSource, NamespaceKind, NewService,
-    Owner, Place, PublishedService, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
-    ServiceUpdate, Tags, seconds,
+    Owner, Place, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, ServiceUpdate, Tags,
+    seconds,
 };
 
 impl Observation {
@@ -35,11 +33,10 @@ impl Observation {
             };
             let claims = self.desired.claims(holder);
             let first = service.kind == ServiceKind::Http && !self.has_ours(key);
-            let decides = holders.holder(key) == Some(*holder);
             let owner = &self.owner;
             let differs = |claims: &Claims| Ttl::of(service, claims.ttl, owner).is_some();
             let misfits = || service.held() == 0 && self.may_misfit(service, holder);
-            first || decides && claims.is_some_and(differs) || misfits()
+            first || claims.is_some_and(differs) || misfits()
         });
         let left = self
             .left_by_claims()
@@ -98,11 +95,11 @@ impl Observation {
         }
     }
 
-    /// The settings of a new service under `key`, as the oldest of its holders requests them. The first with an endpoint
-    /// decides the families if a holder states none; without any, nothing is created.
-    pub fn new_service(&self, key: &ServiceKey, holders: &[ServiceRef]) -> Option<NewService> {
-        let annotated = self.desired.services.get(holders.first()?)?;
-        let claims = annotated.claims.as_ref().ok()?;
+    /// The settings of a new service under `key`, as its holder requests them. If the holder states no families, those of
+    /// its endpoints decide; without any, nothing is created.
+    pub fn new_service(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<NewService> {
+        let published = self.desired.services.get(holder)?;
+        let claims = published.claims.as_ref().ok()?;
         let namespace = self.registry.namespaces.get(&key.namespace)?;
         let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
         let kind = match namespace.kind {
@@ -111,9 +108,8 @@ impl Observation {
                 ServiceKind::Dns(Records { srv: true, ..Records::default() })
             }
             NamespaceKind::Dns => {
-                let all = holders.iter().filter_map(|it| self.desired.services.get(it));
-                let mut all = all.map(PublishedService::record_families);
-                ServiceKind::Dns(Records::of(&all.find(|families| !families.is_empty())?))
+                let families = published.record_families();
+                (!families.is_empty()).then(|| ServiceKind::Dns(Records::of(&families)))?
             }
         };
         let name = claims.names.iter().find(same)?.clone();
@@ -143,7 +139,7 @@ impl Observation {
         if !is_ours || !is_empty || families.len() != 1 || !self.may_misfit(service, claimant) {
             return None;
         }
-        let fitting = self.new_service(key, from_ref(claimant))?.kind;
+        let fitting = self.new_service(key, claimant)?.kind;
         let delete = (!self.rules.deletes_services()).then(|| service.delete_command());
         Some(Reason::RecordsMisfit { fitting, delete })
     }
@@ -157,51 +153,23 @@ impl Observation {
         let publishes = self.desired.claims(claimant).is_some_and(|it| it.publish);
         has_both && publishes && !states_both
     }
-
-    /// The settings that `service` requests and `oldest`, which shares the name with it, overrides.
-    pub fn overridden_settings(
-        &self,
-        key: &ServiceKey,
-        service: &ServiceRef,
-        oldest: &ServiceRef,
-    ) -> Option<Reason> {
-        let (decided, asked) = match self.registry.services.get(key) {
-            Some(existing) if existing.kind == ServiceKind::Http => return None,
-            Some(_) => {
-                let ttl = |service: &ServiceRef| self.desired.claims(service)?.ttl;
-                let asked = format!("a TTL of {} s", ttl(service)?);
-                let decided = ttl(oldest).map(|ttl| format!("a TTL of {ttl} s"));
-                (decided.unwrap_or_else(|| "the TTL that the service has".to_owned()), asked)
-            }
-            None => {
-                let new = |service| self.new_service(key, from_ref(service));
-                let new = |service| new(service).map(|new| new.to_string());
-                (new(oldest)?, new(service)?)
-            }
-        };
-        let oldest = oldest.clone();
-        (decided != asked).then_some(Reason::SharedName { oldest, decided, asked })
-    }
 }
 
 /// TTL in seconds of the records of a new DNS service if no annotation sets one.
 const DEFAULT_TTL: u32 = 60;
 
 impl Plan {
-    /// Adds the creation of each missing service to the changes of the oldest holder of the name that registers an
-    /// instance in it.
+    /// Adds the creation of each missing service to the changes of the holder of the name, which registers an instance in
+    /// it.
     pub(super) fn create_services(&mut self, observation: &Observation) {
         let registers = |it: &&Change| it.stage() == Stage::Register;
         let places = self.changes.values().flatten().filter(registers).map(Change::place);
         let exists = |place: &Place| observation.registry.services.contains_key(&place.key);
         let missing: BTreeSet<Place> = places.filter(|it| !exists(it)).cloned().collect();
         for place in missing {
-            let holders = observation.holders.holders(&place.key);
-            let changes = |it: &ServiceRef| self.changes.get(it).into_iter().flatten();
-            let here = |it: &Change| registers(&it) && *it.place() == place;
-            let first = holders.iter().find(|holder| changes(holder).any(here)).cloned();
-            if let Some((turn, service)) = first.zip(observation.new_service(&place.key, holders)) {
-                self.add(turn, Change::CreateService { place, service });
+            let Some(holder) = observation.holders.holder(&place.key) else { continue };
+            if let Some(service) = observation.new_service(&place.key, holder) {
+                self.add(holder.clone(), Change::CreateService { place, service });
             }
         }
     }
@@ -221,7 +189,7 @@ impl Plan {
     }
 }
 
-// The settings of an existing service, compared with the annotations of its holders.
+// The settings of an existing service, compared with the annotations of its holder.
 
 /// The update that a service needs by the TTL that the cluster itself requests, and remarks on it.
 ///
@@ -348,7 +316,7 @@ impl Observation {
 }
 
 impl Plan {
-    /// Compares an existing service with the annotations of a holder of its name: the oldest one decides.
+    /// Compares an existing service with the annotations of the holder of its name.
     pub fn add_settings(
         &mut self,
         observation: &Observation,
@@ -356,9 +324,8 @@ impl Plan {
         holder: &ServiceRef,
         comparison: &mut Comparison,
     ) {
-        let Observation { registry, desired, holders, owner, rules, .. } = observation;
+        let Observation { registry, desired, owner, rules, .. } = observation;
         let (key, held_back) = (&place.key, &mut comparison.held_back);
-        let other = holders.holder(key).filter(|oldest| *oldest != holder);
         let service = registry.services.get(key).zip(desired.claims(holder));
         if let Some((service, claims)) = service {
             let namespace = registry.namespaces.get(&key.namespace).into_iter();
@@ -369,16 +336,14 @@ impl Plan {
             });
             match update {
                 Some(_) if rules.lacks_dns_rights => held_back.push(Reason::DnsNotAllowed),
-                Some(update) if other.is_none() => {
+                Some(update) => {
                     let place = place.clone();
                     self.add(holder.clone(), Change::UpdateService { place, update });
                 }
-                _ => {}
+                None => {}
             }
-            let note = note.filter(|_| other.is_none());
             self.unchanged.entry(place.clone()).or_default().notes.extend(note);
         }
-        held_back.extend(other.and_then(|it| observation.overridden_settings(key, holder, it)));
     }
 
     /// Updates the services that the cluster's claims have left to what the other clusters ask for.

@@ -1,7 +1,6 @@
-//! The instances that the holders of a name want in its Cloud Map service, derived from the claim and the endpoints of
-//! each Service, and our instances that are there, by id and by identity, with the wanted instance that each is kept for.
-//! If there is no capacity for all, the present ones have priority. If several Services share the name and select the same
-//! pod, its instance is registered for one of them.
+//! The instances that the holder of a name wants in its Cloud Map service, derived from its claim and its endpoints, and
+//! our instances that are there, by id and by identity, with the wanted instance that each is kept for. If there is no
+//! capacity for all, the present ones have priority.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,17 +17,15 @@ use crate::model::{
     ServiceKey, ServiceKind, ServiceRef,
 };
 
-/// The instances that a Cloud Map service should have for one holder of the name.
+/// The instances that a Cloud Map service should have for the holder of the name.
 #[derive(Clone, Debug)]
 pub struct WantedInstances<'a> {
-    /// The Kubernetes Service that holds the name, alone or with others.
+    /// The Kubernetes Service that holds the name.
     pub holder: ServiceRef,
     pub template: InstanceTemplate<'a>,
     /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
     /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
-    /// Instances that it requests, and that another holder of the name registers.
-    pub owned_by_sharer: BTreeSet<Identity>,
     /// Addresses for which no instance could be derived: instances registered for them stay.
     pub unclear: BTreeSet<IpAddr>,
     /// Whether one of the endpoints is ready, including those without a derived instance.
@@ -124,6 +121,18 @@ impl WantedInstances<'_> {
         self.refused.clone().map_or(Ok(self), Err)
     }
 
+    /// Leaves out the instances beyond the maximum. Those that are registered have priority.
+    pub fn limit(&mut self, present: &Present) {
+        let Some((_, set_by)) = self.maximum() else { return };
+        let mut kept = BTreeMap::new();
+        for (new_id, id) in present.kept_for(self) {
+            kept.insert(new_id.clone(), id.clone());
+        }
+        let beyond = self.keep_within_maximum(|new_id| kept.contains_key(new_id));
+        let registered = beyond.iter().filter_map(|new_id| kept.get(new_id));
+        self.beyond_maximum = registered.map(|id| (id.clone(), set_by)).collect();
+    }
+
     /// Whether instances that no endpoint requests stay since there may be more endpoints than were read.
     pub fn keeps_all(&self) -> bool {
         self.template.claims.publish && self.template.published.truncated
@@ -135,9 +144,9 @@ impl WantedInstances<'_> {
         claims.publish && claims.keeps_last && !published.truncated && !self.ready
     }
 
-    /// Whether an endpoint requests an instance, even if none could be derived or another holder registers it.
+    /// Whether an endpoint requests an instance, even if none could be derived.
     pub fn has_endpoints(&self) -> bool {
-        !self.instances.is_empty() || !self.owned_by_sharer.is_empty() || !self.unclear.is_empty()
+        !self.instances.is_empty() || !self.unclear.is_empty()
     }
 
     /// Adds the instances of the endpoints.
@@ -170,31 +179,21 @@ impl WantedInstances<'_> {
 }
 
 impl Observation {
-    /// The instances that all holders of `key`, the oldest first, want in its Cloud Map service. A service that does
-    /// not exist is created with the settings of the oldest.
+    /// The instances that the holder of `key` wants in its Cloud Map service. A service that does not exist is created
+    /// with the settings of the holder.
     ///
     /// # Errors
     /// Returns the reason if nothing can be registered there.
-    pub fn wanted(&self, key: &ServiceKey) -> Result<Vec<WantedInstances<'_>>, Reason> {
-        let holders = self.holders.holders(key);
-        holders.iter().map(|holder| self.wanted_by_holder(key, holder, holders)).collect()
-    }
-
-    /// The instances that one of the holders wants.
-    ///
-    /// # Errors
-    /// Returns the reason if nothing can be registered there.
-    pub fn wanted_by_holder(
+    pub fn wanted(
         &self,
         key: &ServiceKey,
         holder: &ServiceRef,
-        holders: &[ServiceRef],
     ) -> Result<WantedInstances<'_>, Reason> {
         let permit = self.permit(holder, key).map_err(Reason::NotAllowed)?;
         let (published, claims) = self.claims_of(holder)?;
         let existing = self.registry.services.get(key);
         existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
-        let new = || self.new_service(key, holders).map(|it| (it.kind, it.custom_health));
+        let new = || self.new_service(key, holder).map(|it| (it.kind, it.custom_health));
         let there = existing.map(|it| (it.kind, it.custom_health)).or_else(new);
         let (kind, has_check) = there.unwrap_or((ServiceKind::Http, false));
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
@@ -203,7 +202,6 @@ impl Observation {
         let mut wanted = WantedInstances {
             holder: holder.clone(),
             instances: BTreeMap::new(),
-            owned_by_sharer: BTreeSet::new(),
             unclear: BTreeSet::new(),
             ready: false,
             beyond_maximum: BTreeMap::new(),
@@ -260,13 +258,10 @@ pub struct Ours<'a> {
     pub identity: Identity,
 }
 
-/// The identity and the holder of each wanted instance, by its new id.
-type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
-
 impl<'a> Present<'a> {
-    /// Our instances among those that were read under a key, compared as the holders of the name want theirs.
-    pub fn of(observation: &'a Observation, key: &ServiceKey, all: &[WantedInstances]) -> Self {
-        let distinguishes_ports = all.first().is_some_and(|it| it.template.distinguishes_ports());
+    /// Our instances among those that were read under a key, compared as the holder of the name wants its own.
+    pub fn of(observation: &'a Observation, key: &ServiceKey, wanted: &WantedInstances) -> Self {
+        let distinguishes_ports = wanted.template.distinguishes_ports();
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
         for (id, attributes) in observation.ours(key) {
@@ -296,11 +291,6 @@ impl<'a> Present<'a> {
             keys.filter(|key| !is_managed(key, ours.attributes))
         });
         keys.collect()
-    }
-
-    /// The Service that an instance of ours is marked for.
-    pub fn marked(&self, id: &String) -> Option<ServiceRef> {
-        self.owner.service_of(self.ours[id].attributes)
     }
 
     /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
@@ -347,18 +337,10 @@ impl<'a> Present<'a> {
     /// Our instance that is kept for each wanted instance, by the new id of the latter. It has the same identity, or it
     /// has the new id already, for example if the endpoint gained a second address. If that instance is kept for
     /// another endpoint, since its address was edited, the next one on the way to a spare id is kept.
-    pub fn kept_for<'w>(
-        &self,
-        all: impl IntoIterator<Item = &'w WantedInstances<'w>>,
-    ) -> BTreeMap<&'w String, &'a String> {
-        let instances: ByNewId<'w> = all
-            .into_iter()
-            .flat_map(|wanted| wanted.instances.iter().map(move |it| (it, &wanted.holder)))
-            .map(|((new_id, (identity, _)), holder)| (new_id, (identity, holder)))
-            .collect();
-        let mut kept = self.with_same_identity(&instances);
+    pub fn kept_for<'w>(&self, wanted: &'w WantedInstances) -> BTreeMap<&'w String, &'a String> {
+        let mut kept = self.with_same_identity(wanted);
         let mut taken: BTreeSet<&String> = kept.values().copied().collect();
-        for new_id in instances.keys().copied() {
+        for new_id in wanted.instances.keys() {
             if let Some((id, _)) = self.ours.get_key_value(new_id)
                 && !kept.contains_key(new_id)
                 && taken.insert(id)
@@ -366,11 +348,11 @@ impl<'a> Present<'a> {
                 kept.insert(new_id, id);
             }
         }
-        for (new_id, (_, holder)) in instances {
+        for new_id in wanted.instances.keys() {
             let next = || self.ids_from(new_id).find(|id| !taken.contains(id));
             if !kept.contains_key(new_id)
                 && let Some((id, _)) = next().and_then(|id| self.ours.get_key_value(&id))
-                && self.is_marked(id, holder)
+                && self.is_marked(id, &wanted.holder)
             {
                 taken.insert(id);
                 kept.insert(new_id, id);
@@ -381,71 +363,19 @@ impl<'a> Present<'a> {
 
     /// Our instance with the identity of each wanted instance. If there is a choice, an id that belongs to another wanted
     /// instance is left to it.
-    fn with_same_identity<'w>(&self, instances: &ByNewId<'w>) -> BTreeMap<&'w String, &'a String> {
-        let same = instances.iter().filter_map(|(new_id, (identity, _))| {
-            let found = self.by_identity.get(*identity)?;
-            let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
-            Some((*new_id, *found.iter().find(is_free).or(found.first())?))
-        });
-        same.collect()
-    }
-}
-
-/// Assigns each instance to one of the holders, which are ordered by age.
-pub fn assign_shared(all: &mut [WantedInstances], present: &Present) {
-    let holders: BTreeSet<ServiceRef> = all.iter().map(|wanted| wanted.holder.clone()).collect();
-    for wanted in &mut *all {
-        // Those beyond the maximum are left out. Registered instances have priority, unless they are marked for another
-        // holder.
-        let Some((_, set_by)) = wanted.maximum() else { continue };
-        let kept = present.kept_for([&*wanted]).into_iter();
-        let kept: BTreeMap<_, _> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
-        let holder = wanted.holder.clone();
-        let is_own = |new_id: &String| {
-            kept.get(new_id).is_some_and(|id| {
-                present.marked(id).is_none_or(|it| it == holder || !holders.contains(&it))
-            })
-        };
-        let beyond = wanted.keep_within_maximum(is_own);
-        let beyond = beyond.iter().filter_map(|new_id| kept.get(new_id));
-        wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), set_by)).collect();
-    }
-    assign_each(all, present);
-}
-
-/// Assigns every instance to the holder it is marked for, or to the oldest that requests it. It is healthy if one of
-/// them reports it healthy.
-///
-/// An id has the Service in its hash. If blue and green share a name and both select pod 10.0.0.1, each would register
-/// it: clients would find it twice, and one of the two would be deregistered as a duplicate in every sync.
-fn assign_each(all: &mut [WantedInstances], present: &Present) {
-    // Each holder by its place, with the id under which it requests the instance.
-    let mut requesting: BTreeMap<Identity, Vec<(usize, String)>> = BTreeMap::new();
-    for (index, wanted) in all.iter().enumerate() {
-        for (id, (identity, _)) in &wanted.instances {
-            requesting.entry(identity.clone()).or_default().push((index, id.clone()));
-        }
-    }
-    requesting.retain(|_, requesting| requesting.len() > 1);
-    for (identity, requesting) in requesting {
-        let has = |(index, _): &(usize, String)| {
-            let found = present.found(&identity);
-            found.is_some_and(|id| present.is_marked(id, &all[*index].holder))
-        };
-        let keeps = requesting.iter().position(has).unwrap_or(0);
-        let stated = requesting.iter().filter_map(|(index, id)| all[*index].instances.get(id));
-        let best = stated.map(|(_, attributes)| attributes.initial_health()).min();
-        for (place, (index, id)) in requesting.into_iter().enumerate() {
-            let wanted = &mut all[index];
-            if place != keeps {
-                wanted.instances.remove(&id);
-                wanted.owned_by_sharer.insert(identity.clone());
-            } else if let (Some(best), Some((_, attributes))) =
-                (best, wanted.instances.get_mut(&id))
-            {
-                attributes.set_initial_health(best);
+    fn with_same_identity<'w>(
+        &self,
+        wanted: &'w WantedInstances,
+    ) -> BTreeMap<&'w String, &'a String> {
+        let mut same = BTreeMap::new();
+        for (new_id, (identity, _)) in &wanted.instances {
+            let Some(found) = self.by_identity.get(identity) else { continue };
+            let is_free = |id: &&&String| **id == new_id || !wanted.instances.contains_key(**id);
+            if let Some(id) = found.iter().find(is_free).or(found.first()) {
+                same.insert(new_id, *id);
             }
         }
+        same
     }
 }
 

@@ -114,7 +114,6 @@ pub struct Claim {
     pub namespace: Reference,
     pub port: Option<&'static str>,
     pub ttl: Option<u32>,
-    pub is_shared: bool,
     pub is_published: bool,
     pub keeps_last: bool,
     pub serves_on: bool,
@@ -201,7 +200,6 @@ impl Default for Claim {
             namespace: Reference::Name(0),
             port: None,
             ttl: None,
-            is_shared: false,
             is_published: true,
             keeps_last: false,
             serves_on: false,
@@ -323,7 +321,6 @@ impl World {
         let mut add = |key, value: Option<String>| annotations.extend(value.map(|it| (key, it)));
         add("port", claim.port.map(str::to_owned));
         add("ttl", claim.ttl.map(|it| it.to_string()));
-        add("claim", claim.is_shared.then(|| "shared".to_owned()));
         add("publish", (!claim.is_published).then(|| "false".to_owned()));
         add("when-none-ready", claim.keeps_last.then(|| "keep".to_owned()));
         add("terminating", claim.serves_on.then(|| "keep-serving".to_owned()));

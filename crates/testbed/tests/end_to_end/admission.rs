@@ -24,7 +24,6 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
         ("ttl", texts("0;15;+5;007;2147483647; 60 ;2147483648;-1;;1.5;99999999999999999999;x;1_0")),
         ("routing-policy", texts("MULTIVALUE;WEIGHTED; WEIGHTED;weighted;")),
         ("port", ports()),
-        ("claim", texts("shared;exclusive;Shared;")),
         ("publish", texts("true;false;no;")),
         ("max-instances", texts("1;1000;+7;0;1001;x;;00005;12345")),
         ("attributes", attributes()),

@@ -141,18 +141,17 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
         (place, also, 0..3_i64, ports, families),
-        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely()), any::<(bool, bool)>()),
+        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely()), any::<bool>()),
     )
         .prop_map(
             move |(
                 (place, also, created, ports, families),
-                (has, endpoints, levers, keeps, (truncated, mistaken), (shared, custom)),
+                (has, endpoints, levers, keeps, (truncated, mistaken), custom),
             )| {
                 let new = service(name, place).created(created).port(ports);
                 let new = also.into_iter().fold(new, Kubernetes::also);
                 let new = new.ports(has).families(families).ready(endpoints);
                 let new = new.levers(levers.0, levers.1).keeps(keeps.0, keeps.1);
-                let new = if shared { new.shared() } else { new };
                 let new = if truncated { new.truncated() } else { new };
                 let new = levers.2.into_iter().fold(new, Kubernetes::ttl);
                 let new = if custom { new.custom_health() } else { new };

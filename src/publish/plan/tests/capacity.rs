@@ -140,42 +140,6 @@ fn an_instance_of_which_only_the_health_is_reported_stands() {
     ");
 }
 
-/// `shop/a` and `shop/b` share `http/web`, each with these pods; these instances are there, by the last number of the
-/// address.
-fn sharing(a: &[u8], b: &[u8], present: &[(&str, &str, u8)]) -> World {
-    let share =
-        |name: &str, last: &[u8]| service(name, "http/web").shared().ready(pods("10.0.0", last));
-    let instances = present.iter().map(|(id, name, last)| ((*id).to_owned(), stands(name, *last)));
-    World::of(share("shop/a", a))
-        .service(share("shop/b", b))
-        .http("web", [])
-        .with("http/web", |it| it.instances = Some(instances.collect()))
-}
-
-#[test]
-fn places_go_to_the_service_with_the_fewest_instances() {
-    let (a, b) = ([1, 2, 3, 4, 5, 6, 7, 8, 9], [11, 12, 13, 14, 15, 16]);
-    let registered = |present: &[u8], limit| {
-        let ids: Vec<String> = present.iter().map(|last| format!("i-{last}")).collect();
-        let present = ids.iter().zip(present).map(|(id, last)| (id.as_str(), "a", *last));
-        let planned = planned(&sharing(&a, &b, &present.collect::<Vec<_>>()), limit);
-        ["a", "b"].map(|it| planned.matches(&format!("shop/{it}: register")).count())
-    };
-    // After each registration the next one is for the Service that has fewer then.
-    assert_eq!(registered(&[1, 2, 3], 6), [0, 3]);
-    assert_eq!(registered(&[1, 2, 3], 8), [1, 4]);
-    assert_eq!(registered(&[1], 8), [3, 4]);
-}
-
-#[test]
-fn each_service_displaces_its_own_instance() {
-    let world = sharing(&[1], &[2], &[("x", "a", 8), ("y", "b", 9)]);
-    assert_snapshot!(planned(&world, 2), @r"
-    shop/a: rewrite http/web x: 10.0.0.1 (pod one) in place of 10.0.0.8 (pod one): no ready endpoint has this address and port
-    shop/b: rewrite http/web y: 10.0.0.2 (pod one) in place of 10.0.0.9 (pod one): no ready endpoint has this address and port
-    ");
-}
-
 #[test]
 fn instance_with_a_note_is_displaced_last() {
     for note in [SIGHTING, ORPHANED] {

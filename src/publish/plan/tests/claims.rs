@@ -210,21 +210,6 @@ fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
 }
 
 #[test]
-fn those_who_share_a_name_that_is_held_by_one_are_none() {
-    let shares = |name: &str, created| service(name, "http/web").shared().created(created);
-    let with_sharers = |world: &World, name: &str| {
-        let all = Holders::decide(&world.0).with_sharers(&[named(name)].into());
-        all.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let shared = World::of(shares("shop/a", 1)).service(shares("shop/b", 2));
-    assert_eq!(with_sharers(&shared, "shop/b"), ["shop/a", "shop/b"]);
-    // `shop/c` claims the name too, and the oldest of all holds it alone.
-    let alone = World::of(service("shop/a", "http/web").created(1))
-        .service(service("shop/c", "http/web").created(2));
-    assert_eq!(with_sharers(&alone, "shop/c"), ["shop/c"]);
-}
-
-#[test]
 fn claims_are_clear_if_no_annotation_is_wrong_and_each_namespace_is_known() {
     let web = || World::of(service("shop/web", "http/web"));
     let clear = |world: World| world.observed(&Selection::Everything).is_clear();

@@ -2,7 +2,6 @@
 //! there is nothing left to do, and nothing is touched or lost on the way.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use proptest::prelude::*;
 
@@ -117,31 +116,14 @@ proptest! {
         let moves = |wait: &WaitsFor| {
             matches!(wait, WaitsFor::NewName(_) | WaitsFor::HolderAndNewName { .. })
         };
-        // Under a shared name an exchange that turns out to be another Service's is left to the next sync.
-        let holders = Holders::decide(&simulation.world.0);
-        let exchanges = |it: &Change| {
-            it.exchange().is_some() && holders.holders(&it.place().key).len() > 1
-        };
-        let exchanges = plan.changes.values().flatten().any(exchanges);
-        if passes_on || exchanges || waits.any(moves) {
+        if passes_on || waits.any(moves) {
             return Ok(());
         }
         // A registration without a place in a namespace is tried again by the next sync.
         while simulation.sync(&Selection::Everything) > 0 && !simulation.refusals.is_empty() {}
         let (plan, _) = simulation.plan(&Selection::Everything);
         let registers = |change: &Change| matches!(change, Change::Register { .. });
-        // A Service with a maximum chooses by the instances that are registered, also by those of its sharers.
-        let holders = Holders::decide(&simulation.world.0);
-        let chooses = |it: &Change| {
-            let is_limited = plan.held_back.iter().any(|line| {
-                matches!(line.reason, Reason::Maximum { .. })
-                    && line.place.as_ref() == Some(it.place())
-            });
-            is_limited && holders.holders(&it.place().key).len() > 1
-        };
-        let fits = |it: &Change| {
-            registers(it) && !simulation.is_full(&it.place().key) && !chooses(it)
-        };
+        let fits = |it: &Change| registers(it) && !simulation.is_full(&it.place().key);
         prop_assert!(!plan.changes.values().flatten().any(fits), "{}", lines_of(&plan));
     }
 
@@ -222,20 +204,15 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
         let Change::Deregister { waits_for: Some(wait), .. } = change else {
             panic!("{change} is left to do:\n{planned}");
         };
-        // A Service that shares a name may register for another one, and find no capacity, or its id taken.
-        let for_all = |it: &Reason| it.is_about_capacity() || matches!(it, Reason::IdTaken(_));
-        let hinders = |service: &ServiceRef| {
-            plan.held_back.iter().any(|it| it.service == *service || for_all(&it.reason))
-        };
-        let shares =
-            |service: &ServiceRef, key: &ServiceKey| holders.holders(key).contains(service);
+        let hinders =
+            |service: &ServiceRef| plan.held_back.iter().any(|line| line.service == *service);
         match &**wait {
             WaitsFor::NewName(renamed)
             | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }
             | WaitsFor::BlockedRename { renamed, .. } => {
                 let all = plan.changes.values().flatten().filter(is_refused);
-                let is_full = all.map(|it| &it.place().key).any(|key| shares(renamed, key));
+                let is_full = all.map(|it| &it.place().key).any(|key| holders.holds(key, renamed));
                 assert!(is_full || hinders(renamed), "{change}:\n{planned}");
             }
             WaitsFor::FirstRegistration => {
@@ -247,29 +224,24 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
     }
 }
 
-/// The final instances under a name are the ready endpoints of its holders, except those held back there.
+/// The final instances under a name are the ready endpoints of its holder, except those held back there.
 pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     let world = &simulation.world;
     let holders = Holders::decide(&world.0);
-    let clear = |key: &&ServiceKey| !holders.holders(key).iter().any(|it| holders.is_unclear(it));
-    for key in holders.keys().filter(clear) {
+    for (key, holder) in holders.held().filter(|(_, holder)| !holders.is_unclear(holder)) {
         let hindered = plan.held_back.iter().any(|held_back| {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
             let remark = matches!(
                 held_back.reason,
-                Reason::SharedName { .. }
-                    | Reason::NotPublishable(_)
-                    | Reason::AddressNotAllowed { .. }
+                Reason::NotPublishable(_) | Reason::AddressNotAllowed { .. }
             );
             here && !remark
         });
         if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
             continue;
         }
-        let holders = holders.holders(key).iter();
-        let ready = holders.clone().flat_map(|it| publishable(&world.0, it, key));
-        let ready: Vec<Vec<IpAddr>> = ready.collect();
-        holders.for_each(|it| assert_healthy_when_serving(world, key, it));
+        let ready = publishable(&world.0, holder, key);
+        assert_healthy_when_serving(world, key, holder);
         let there: BTreeSet<_> = our_addresses(&world.0, key).collect();
         for addresses in &ready {
             let found = addresses.iter().any(|address| there.contains(address));
@@ -282,12 +254,8 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     }
 }
 
-/// If health is ours to write, an instance is healthy when one of the pods behind it serves. If several Services share
-/// the name, the cases in `shared` cover it.
+/// If health is ours to write, an instance is healthy when one of the pods behind it serves.
 fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &ServiceRef) {
-    if Holders::decide(&world.0).holders(key).len() > 1 {
-        return;
-    }
     let service = &world.0.desired.services[holder];
     let there = world.0.registry.services.get(key).filter(|_| is_custom(&world.0, service, key));
     if there.is_none() {
@@ -314,8 +282,7 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
 /// takes over then depend on the order of the removals.
 pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
-    holders.keys().any(|key| {
-        let [holder] = holders.holders(key) else { return false };
+    holders.held().any(|(key, holder)| {
         findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
     })
 }

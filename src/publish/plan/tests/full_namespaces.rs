@@ -8,8 +8,8 @@ use insta::assert_snapshot;
 
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
-use super::world::{World, key, lines_of, named, ours, own, pod, pods, service, with};
-use crate::model::attributes::{IPV4, POD};
+use super::world::{World, key, lines_of, named, own, pod, pods, service};
+use crate::model::attributes::IPV4;
 use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
 use crate::publish::plan::{Change, plan};
 
@@ -126,7 +126,7 @@ fn renamed(old: u8, last: u8, new: &[u8]) -> World {
     let instances = |all: &mut dyn Iterator<Item = u8>| {
         Some(all.map(|last| (format!("i-{last}"), stands("web", last))).collect())
     };
-    World::of(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
+    World::of(service("shop/web", "http/new").ready(pods("10.0.0", 1..=last)))
         .http("old", [])
         .with("http/old", |it| it.instances = instances(&mut (1..=old)))
         .http("new", [])
@@ -170,24 +170,6 @@ fn a_quarter_of_the_old_instances_goes_at_once_and_the_last_one_only_for_a_new_o
     for (index, (world, refusals, expected)) in cases.into_iter().enumerate() {
         assert_eq!(gives_up(&world, refusals), expected, "{index}");
     }
-}
-
-#[test]
-fn instances_of_others_under_the_new_name_do_not_free_the_old_one() {
-    // Of a Service that shares the new name.
-    let mail = |address| service("shop/mail", "http/new").shared().ready([pod("two", address)]);
-    let of_mail = with(ours("shop/mail", "10.0.1.1"), POD, "two");
-    let world = renamed(1, 1, &[]).service(mail("10.0.1.1")).with("http/new", |it| {
-        it.instances.as_mut().expect("read").insert("m".into(), of_mail);
-    });
-    assert_eq!(gives_up(&world, 1), (0, true));
-    // The only one is displaced by the pod of the other Service, which has none.
-    let displaced = refused(&renamed(1, 1, &[9]).service(mail("10.0.1.2")));
-    assert_snapshot!(displaced, @r"
-    shop/mail: rewrite http/new i-9: 10.0.1.2 (pod two) in place of 10.0.0.9 (pod one): no ready endpoint has this address and port
-    shop/web: deregister http/old i-1: 10.0.0.1 (pod one): Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
-    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
-    ");
 }
 
 #[test]

@@ -141,21 +141,6 @@ fn the_health_of_others_is_never_reported() {
     ");
 }
 
-/// The pod is found by the instance of the Service that shares the name, whose health another writer reports.
-#[test]
-fn surplus_does_not_wait_for_the_health_that_others_report() {
-    let pod = || Endpoint { pod: None, ..pod("", "10.0.0.1") };
-    let old = service("shop/old", "dns/web").created(1).shared().ready([pod()]);
-    let young = service("shop/young", "dns/web").created(2).shared().custom_health().ready([pod()]);
-    let world = World::of(old).service(young);
-    let present = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
-    let world = world.dns("web", present).with("dns/web", |service| {
-        service.custom_health = true;
-        service.health = KnownHealth::Read([("a".to_owned(), Health::Unhealthy)].into());
-    });
-    assert_snapshot!(world.planned(), @"shop/young: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port");
-}
-
 #[test]
 fn health_is_written_by_policies_that_rewrite() {
     let instances = [("a", registered("one", "10.0.0.1", "HEALTHY"))];

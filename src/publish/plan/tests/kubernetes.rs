@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::world::{named, split};
 use crate::model::{
-    BadAnnotation, Claim, Claims, Endpoint, Family, HealthSource, NamespaceReference,
-    PortReference, PublishedService, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
+    BadAnnotation, Claims, Endpoint, Family, HealthSource, NamespaceReference, PortReference,
+    PublishedService, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
 };
 
 /// A Kubernetes Service under construction.
@@ -21,7 +21,6 @@ pub struct Kubernetes {
 pub fn service(name: &str, place: &str) -> Kubernetes {
     let (namespace, claimed) = split(place);
     let claims = Claims {
-        claim: Claim::Exclusive,
         publish: true,
         attributes: crate::model::Attributes::new(),
         maximum: None,
@@ -92,18 +91,6 @@ impl Kubernetes {
     pub fn port<'a>(mut self, ports: impl IntoIterator<Item = &'a str>) -> Self {
         let ports = ports.into_iter().map(|port| PortReference::Name(port.into()));
         self.claims().ports = ports.collect();
-        self
-    }
-
-    /// Shares its names.
-    pub fn shared(mut self) -> Self {
-        self.claims().claim = Claim::Shared;
-        self
-    }
-
-    /// Does not share its names.
-    pub fn exclusive(mut self) -> Self {
-        self.claims().claim = Claim::Exclusive;
         self
     }
 

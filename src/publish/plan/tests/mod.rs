@@ -36,8 +36,6 @@ mod rest;
 mod seeds;
 mod services;
 mod shapes;
-mod shared;
-mod shared_turns;
 mod simulation;
 mod ttls;
 mod unread;

@@ -7,9 +7,10 @@ use insta::assert_snapshot;
 
 use super::promises::our_addresses;
 use super::simulation::{Course, Simulation};
-use super::world::{A, CNAME, Kubernetes, World, key, own, pod, service};
-use crate::model::{Attributes, Selection, ServiceRef};
-use crate::publish::plan::{Change, Holders, in_turns};
+use super::world::{A, CNAME, Kubernetes, World, key, own, pod, pods, service};
+use crate::model::{Attributes, Outcome, Selection, ServiceRef};
+use crate::publish::passes::{Effect, Step, Turn};
+use crate::publish::plan::{Change, Task, in_turns, plan};
 
 /// `shop/web` changed its name from `dns/old` to `dns/new`, and `shop/next` takes over `dns/old`.
 fn left(web: Kubernetes, old: &[(&str, Attributes)], new: &[(&str, Attributes)]) -> World {
@@ -73,12 +74,12 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
     assert_eq!(planned(&world), "10.0.0.1: Service shop/next holds the name now");
 }
 
-/// The old name has other holders with instances. The next sync finds that the new name is free.
+/// The old name has another holder with instances. The next sync finds that the new name is free.
 #[test]
 fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_one() {
-    let shared = |name, place| service(name, place).shared().created(1);
-    let world = World::of(shared("ops/web", "http/app").also("web").levers(false, None))
-        .service(shared("shop/cart", "http/web").ready([pod("two", "10.0.0.2")]))
+    let old = |name, place| service(name, place).created(1);
+    let world = World::of(old("ops/web", "http/app").levers(false, None))
+        .service(old("shop/cart", "http/web").ready([pod("two", "10.0.0.2")]))
         .service(service("shop/api", "http/app").created(0).ready([pod("one", "10.0.0.1")]))
         .http("app", [own("a", "shop/cart", "10.0.0.2"), own("b", "ops/web", "10.0.0.3")])
         .http("web", [own("c", "shop/api", "10.0.0.1")]);
@@ -97,7 +98,7 @@ fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_
 }
 
 fn turns(world: &World) -> Vec<Vec<String>> {
-    let turns = in_turns(world.plan().changes, &Holders::decide(&world.0)).into_iter();
+    let turns = in_turns(world.plan().changes).into_iter();
     turns.map(|turn| turn.keys().map(ServiceRef::to_string).collect()).collect()
 }
 
@@ -119,7 +120,7 @@ fn services_that_wait_for_one_another_take_one_turn_and_the_others_one_each() {
 fn a_turn_has_every_change_of_its_services_once() {
     let world = left(web(), &[own("left", "shop/web", "10.0.0.1")], &[]);
     let mut changes: Vec<Change> = world.plan().changes.into_values().flatten().collect();
-    let turns = in_turns(world.plan().changes, &Holders::decide(&world.0)).into_iter();
+    let turns = in_turns(world.plan().changes).into_iter();
     let mut in_turns: Vec<Change> = turns.flat_map(BTreeMap::into_values).flatten().collect();
     for changes in [&mut changes, &mut in_turns] {
         changes.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -182,4 +183,27 @@ fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
     shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
     ! shop/web dns/new: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)
     ");
+}
+
+/// Its endpoint changed before it was made, and the turn ends before it is planned again.
+#[test]
+fn registration_that_was_left_out_is_reported() {
+    let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1]))).dns("web", []);
+    let failed = Outcome::failed("the cluster does not answer");
+    for read in [None, Some(&failed)] {
+        let observed = world.observed(&Selection::Everything);
+        let mut turn = Turn::of(Task::Sync, &observed, plan(&observed).changes, None);
+        let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
+        for change in changes {
+            turn.record(change, Effect::Outdated);
+        }
+        if let Some(outcome) = read {
+            assert!(matches!(turn.next(true), Step::Read(_)));
+            turn.fail(outcome);
+        }
+        assert!(matches!(turn.next(read.is_some()), Step::Done));
+        let settled = turn.into_results().applied;
+        let outcomes: Vec<_> = settled.into_iter().map(|it| it.outcome).collect();
+        assert_eq!(outcomes, [Ok(read.cloned().unwrap_or_else(Outcome::out_of_time))]);
+    }
 }

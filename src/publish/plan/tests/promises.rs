@@ -43,8 +43,7 @@ impl Simulation {
             return;
         }
         if self.refusals.contains(&key.namespace) {
-            // It moves one for one, and is never without an instance: its own, or one of a Service that shares a new
-            // name and the pod.
+            // It moves one for one, and is never without an instance.
             let is_found = |name: &ServiceKey, addresses: &[IpAddr]| {
                 our_addresses(&self.world.0, name).any(|it| addresses.contains(&it))
             };
@@ -83,7 +82,7 @@ impl Simulation {
     /// is filled by the next sync.
     fn is_hindered(&self, service: &ServiceRef, names: &BTreeSet<ServiceKey>) -> bool {
         let holders = Holders::decide(&self.world.0);
-        let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
+        let at_first = |name| self.holders.get(name).is_none_or(|holder| holder == service);
         let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
         let affected = BTreeSet::from([service.clone()]);
         let plan =
@@ -115,11 +114,11 @@ impl Simulation {
         assert!(held <= self.course.rules.service_limit.0, "{change}: {held} in the service");
     }
 
-    /// A name of ours goes empty only if none of its holders has an endpoint that could be found there.
+    /// A name of ours goes empty only if its holder has no endpoint that could be found there.
     pub fn assert_still_served(&self, change: &Change) {
         let key = &change.place().key;
         let empty = our_addresses(&self.world.0, key).next().is_none();
-        for holder in self.holders.get(key).into_iter().flatten().filter(|_| empty) {
+        if let Some(holder) = self.holders.get(key).filter(|_| empty) {
             let ready = findable(&self.world.0, holder, key);
             assert!(ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
         }
@@ -159,11 +158,10 @@ pub fn is_custom(observation: &Observation, service: &PublishedService, key: &Se
     service.claims.as_ref().is_ok_and(|claims| claims.health == HealthSource::Custom && checked)
 }
 
-/// Whether the oldest holder of a name asks for a custom health check.
+/// Whether the holder of a name asks for a custom health check.
 fn is_created_with_check(observation: &Observation, key: &ServiceKey) -> bool {
     let holders = Holders::decide(observation);
-    let oldest = holders.holder(key).and_then(|holder| observation.desired.services.get(holder));
-    let claims = oldest.and_then(|oldest| oldest.claims.as_ref().ok());
+    let claims = holders.holder(key).and_then(|holder| observation.desired.claims(holder));
     claims.is_some_and(|claims| claims.health == HealthSource::Custom)
 }
 

@@ -22,7 +22,7 @@ fn reasons() -> Vec<Reason> {
     vec![
         Reason::BadAnnotation(annotation),
         Reason::Namespace(missing),
-        Reason::DomainConflict { holder: named("shop/web"), alone: None },
+        Reason::DomainConflict { holder: named("shop/web") },
         Reason::TooManyNames { asked: 2, maximum: 1, by_policy: false },
         Reason::AddressNotAllowed { address: [10, 0, 0, 1].into(), ranges: "none".into() },
         Reason::NotPublishable([127, 0, 0, 1].into()),

@@ -42,7 +42,6 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
         observed.holds_names_exclusively(&observed.affected)
     };
     assert!(holds(&world(web())));
-    assert!(!holds(&world(web().shared())), "others may share it");
     assert!(!holds(&world(web().mistaken())), "its names are not known");
     assert!(!holds(&world(web().also("mail"))), "there is nothing of it under the second name");
     let with_old = world(web()).with("http/web", |it| {

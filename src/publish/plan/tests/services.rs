@@ -49,16 +49,6 @@ fn new_records_are_those_that_most_endpoints_have_if_the_service_states_no_famil
     assert_eq!(records(&["10.0.0.1", "10.0.0.2+fd00::2"]), created("A+AAAA"));
 }
 
-#[test]
-fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_state() {
-    let oldest = service("shop/old", "dns/web").created(1).families([]).ttl(15).shared();
-    let web = web("dns/web").created(2).families([V6]).ready([pod("one", "fd00::1")]).shared();
-    assert_snapshot!(World::of(oldest).service(web).planned(), @r"
-    shop/web: create dns/web: a DNS service of AAAA records, TTL 15 s
-    shop/web: register dns/web: fd00::1 (pod one)
-    ");
-}
-
 /// `dns/web` with records of both families and our tag, and a Service that states none.
 fn misfit() -> World {
     let world = World::of(web("dns/web").families([])).cloud_map("dns/web", BOTH, []);

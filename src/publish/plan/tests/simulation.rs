@@ -48,8 +48,8 @@ pub struct Simulation {
     pub(super) fresh: BTreeSet<InstanceKey>,
     /// The namespaces in which Cloud Map refused a registration of the present sync.
     pub(super) refusals: BTreeSet<String>,
-    /// The holders of each name when the present sync began.
-    pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
+    /// The holder of each name when the present sync began.
+    pub holders: BTreeMap<ServiceKey, ServiceRef>,
     /// Another cluster's sync that comes in the middle of this one's.
     pub interruption: Option<Interruption>,
 }
@@ -78,9 +78,8 @@ impl Simulation {
             }
         }
         let mut observed = observation.decided(selection);
-        let read = observed.holders.with_sharers(&observed.affected);
         for (name, service) in &mut observed.desired.services {
-            service.endpoints.take_if(|_| !read.contains(name));
+            service.endpoints.take_if(|_| !observed.affected.contains(name));
         }
         self.read_health(&mut observed);
         observed
@@ -124,11 +123,10 @@ impl Simulation {
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let held = self.held(&plan);
-        let holders = &observed.holders;
         self.holders =
-            holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
+            observed.holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect();
         let judged = GuardBaseline::of(&observed, &plan).map(Arc::new);
-        let turns = passes::by_turn(&observed.holders, plan.changes, judged.as_ref()).into_iter();
+        let turns = passes::by_turn(plan.changes, judged.as_ref()).into_iter();
         let turn = |changes| Turn::of(Task::Sync, &observed, changes, judged.as_ref());
         self.take(&mut turns.map(turn).collect::<Vec<_>>());
         self.assert_that_they_stay(&held);
@@ -163,7 +161,7 @@ impl Simulation {
             }
             Step::Read(again) => {
                 let mut seen = turn.observation.clone();
-                self.read_again(&mut seen, &again.keys, &again.read);
+                self.read_again(&mut seen, &again.keys, &again.services);
                 let mut seen = seen.reread(&again);
                 self.read_health(&mut seen);
                 turn.observed(seen);

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
-use crate::model::{CloudMapService, Endpoint, RoutingPolicy, Selection, ServiceTags, Tags};
+use crate::model::{Endpoint, RoutingPolicy, Selection, ServiceTags, Tags};
 use crate::publish::plan::Rules;
 
 /// A service of A records as the list shows it, with these tags.
@@ -40,28 +40,6 @@ fn without_the_annotation_no_ttl_differs() {
     let http = World::of(bare("http/web").ttl(15));
     let http = http.http("web", [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(http.planned(), @"");
-}
-
-#[test]
-fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours() {
-    let planned = |old: Option<u32>| {
-        let sharing = |name, created| service(name, "dns/web").shared().created(created);
-        let endpoint = Endpoint { pod: None, ..pod("", "10.0.0.1") };
-        let (older, young) = (sharing("shop/old", 1), sharing("shop/young", 2).ttl(90));
-        let older = older.ready([endpoint]);
-        let older = old.into_iter().fold(older, Kubernetes::ttl);
-        let world = World::of(older).service(young);
-        let world = world.dns("web", [own("a", "shop/old", "10.0.0.1")]);
-        let ours = |it: &mut CloudMapService| {
-            (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
-        };
-        world.with("dns/web", ours).planned()
-    };
-    assert_snapshot!(planned(Some(15)), @r"
-    shop/old: update dns/web: ttl 60 -> 15
-    ! shop/young dns/web: Service shop/old shares the name, is older, and so decides: a TTL of 15 s; this one asks for a TTL of 90 s (SharedName)
-    ");
-    assert_snapshot!(planned(None), @"! shop/young dns/web: Service shop/old shares the name, is older, and so decides: the TTL that the service has; this one asks for a TTL of 90 s (SharedName)");
 }
 
 #[test]

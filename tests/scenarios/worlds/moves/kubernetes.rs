@@ -13,10 +13,9 @@ use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service};
 use super::{Move, Table};
 
 /// Annotations with values that are none.
-const BAD: [(&str, &str); 5] = [
+const BAD: [(&str, &str); 4] = [
     ("hostname", "no name!"),
     ("ttl", "soon"),
-    ("claim", "mine"),
     ("attributes", "aws_instance_ipv4=10.9.9.9"),
     ("port", "nowhere"),
 ];
@@ -102,17 +101,15 @@ fn claim() -> impl Strategy<Value = Claim> {
         option::weighted(0.15, select(&["shop", "till"][..])),
         option::weighted(0.06, select(&BAD[..])),
     );
-    let flags =
-        (prop::bool::weighted(0.25), prop::bool::weighted(0.93), rarely(), rarely(), rarely());
+    let flags = (prop::bool::weighted(0.93), rarely(), rarely(), rarely());
     (place, values, flags).prop_map(|((names, namespace), values, flags)| {
         let (port, ttl, maximum, team, bad) = values;
-        let (is_shared, is_published, keeps_last, serves_on, reports_health) = flags;
+        let (is_published, keeps_last, serves_on, reports_health) = flags;
         Claim {
             names,
             namespace,
             port,
             ttl,
-            is_shared,
             is_published,
             keeps_last,
             serves_on,
@@ -149,7 +146,6 @@ fn described(service: &Service) -> String {
 fn claimed(claim: &Claim) -> String {
     let Claim { names, namespace, port, ttl, maximum, team, bad, .. } = claim;
     let flags = [
-        (claim.is_shared, "shared"),
         (!claim.is_published, "not published"),
         (claim.keeps_last, "keeping the last"),
         (claim.serves_on, "serving on"),
@@ -247,7 +243,6 @@ impl Scene {
             let claim = &service.claim;
             let is_certain = names.all(|it| it == first)
                 && claim.bad.is_none()
-                && !claim.is_shared
                 && self.world.candidates(claim).len() == 1
                 && possible_keys(&self.world, claim).contains(key);
             is_certain.then(|| (key.clone(), holder, claim.clone()))

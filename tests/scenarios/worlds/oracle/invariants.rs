@@ -159,8 +159,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The ready endpoints under each name that one Service of its cluster claims, or several that share it; in one of
-    /// several namespaces of one name only if it stands there.
+    /// The ready endpoints under each name that one Service of its cluster claims; in one of several namespaces of one name
+    /// only if it stands there.
     fn ready_now(&self, world: &World, registry: &Registry) -> Names {
         let mut ready = Names::new();
         for cluster in (0..2).filter(|it| is_served(world, *it)) {

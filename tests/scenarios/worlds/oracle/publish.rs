@@ -209,19 +209,16 @@ impl View<'_> {
         }
     }
 
-    /// The records that a missing service is created with: as the oldest asks of all that share the name, whether it is
-    /// published or not; without families of its own as the first whose endpoints have any.
+    /// The records that a missing service is created with: as its holder asks, or without families of its own as its
+    /// endpoints have them.
     fn new_records(&self, key: &Key, service: &Service) -> Option<Vec<RecordType>> {
         if is_http(self.world, key) {
             return None;
         }
-        let claimants: Vec<&Service> = self.claimants(key).into_iter().map(|(_, it)| it).collect();
-        let are_sharing = claimants.iter().all(|it| it.claim.is_shared);
-        let deciding = if are_sharing { claimants } else { vec![service] };
-        if deciding.first().is_some_and(|it| it.claim.port.is_some()) {
+        if service.claim.port.is_some() {
             return Some(vec![Srv]);
         }
-        deciding.into_iter().map(families).find(|it| !it.is_empty())
+        Some(families(service)).filter(|families| !families.is_empty())
     }
 
     /// What stands for this cluster under a key, by the Service in its marks.
@@ -287,8 +284,8 @@ fn entry(held: &Held, attributes: &Attributes) -> Entry {
     (value("AWS_INSTANCE_IPV4"), value("AWS_INSTANCE_IPV6"), port)
 }
 
-// Names: the Service that holds a name keeps it while it claims it; a free name goes to the older Service; `shared` by
-// all is a union. The holder has all of its ready endpoints registered, and nothing else.
+// Names: the Service that holds a name keeps it while it claims it; a free name goes to the older Service. The holder has
+// all of its ready endpoints registered, and nothing else.
 impl View<'_> {
     fn claimants(&self, key: &Key) -> Vec<(usize, &Service)> {
         let claim =
@@ -332,18 +329,13 @@ impl View<'_> {
             }
             let claimants = self.claimants(&key);
             let [stood, now] = [self.start, self.rest].map(|it| self.all_standing(it, &key));
-            let are_sharing = claimants.iter().all(|(_, it)| it.claim.is_shared);
-            let holders = if are_sharing {
-                vec![claimants.clone()]
-            } else {
-                // One that holds the name with nothing to register leaves no trace: the older one is next.
-                let has_any = |it: &Service| it.claim.is_published && !self.ready(it).is_empty();
-                match self.holder(&key).filter(|(_, it)| has_any(it)) {
-                    Some(only) => vec![vec![only]],
-                    None => claimants.iter().map(|it| vec![*it]).collect(),
-                }
+            // One that holds the name with nothing to register leaves no trace: the older one is next.
+            let has_any = |it: &Service| it.claim.is_published && !self.ready(it).is_empty();
+            let holders = match self.holder(&key).filter(|(_, it)| has_any(it)) {
+                Some(only) => vec![only],
+                None => claimants.clone(),
             };
-            if !holders.iter().any(|holders| self.is_whole(&key, holders, &now, &stood)) {
+            if !holders.iter().any(|holder| self.is_whole(&key, *holder, &now, &stood)) {
                 return Err(format!(
                     "{} has {now:?} under {key:?}, and it was {stood:?}; claimed by {claimants:?}",
                     CLUSTERS[self.cluster]
@@ -353,23 +345,29 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Whether what stands under a key is what these holders want together.
+    /// Whether what stands under a key is what this holder wants.
     fn is_whole(
         &self,
         key: &Key,
-        holders: &[(usize, &Service)],
+        holder: (usize, &Service),
         now: &BTreeSet<Entry>,
         stood: &BTreeSet<Entry>,
     ) -> bool {
-        let published = holders.iter().filter(|(_, it)| it.claim.is_published);
-        let wanted: BTreeSet<Entry> =
-            published.clone().flat_map(|it| self.wanted_or_kept(key, *it)).collect();
-        let serving = published.clone().filter(|(_, it)| it.claim.serves_on);
-        let mut may: BTreeSet<Entry> =
-            serving.flat_map(|(_, it)| self.wanted(key, it, true)).collect();
-        // What stands at an endpoint for which nothing can be registered, since no port is known for it, stays.
-        let unknown = published.clone().filter(|(_, it)| self.wanted(key, it, false).is_empty());
-        let unknown: Vec<Seen> = unknown.flat_map(|(_, it)| self.ready(it)).collect();
+        let (number, service) = holder;
+        let is_published = service.claim.is_published;
+        let mut wanted = BTreeSet::new();
+        let mut may = BTreeSet::new();
+        let mut unknown = Vec::new();
+        if is_published {
+            wanted = self.wanted_or_kept(key, holder);
+            if service.claim.serves_on {
+                may.extend(self.wanted(key, service, true));
+            }
+            // What stands at an endpoint for which nothing can be registered, since no port is known for it, stays.
+            if self.wanted(key, service, false).is_empty() {
+                unknown = self.ready(service);
+            }
+        }
         let is_unknown = |entry: &&Entry| {
             unknown.iter().any(|it| {
                 it.v4.is_some() && it.v4 == entry.0 || it.v6.is_some() && it.v6 == entry.1
@@ -378,20 +376,22 @@ impl View<'_> {
         may.extend(stood.iter().filter(is_unknown).cloned());
         // A service that is made again under its id while registrations are under way gets those, which its new records
         // might not take.
-        let ready = published.clone().flat_map(|(_, it)| self.ready(it));
-        let as_they_are = ready.map(|it| (it.v4, it.v6, None));
-        may.extend(as_they_are.filter(|it| stood.contains(it)));
-        // With the health of its pods a Service also has those that are not ready, where the service has the check.
-        let reporting = published.clone().filter(|(_, it)| it.claim.reports_health);
-        may.extend(reporting.flat_map(|(_, it)| self.wanted(key, &unready(it), false)));
-        // What a Service left that waits for its other names, and the last set of one of those that share the name.
+        if is_published {
+            let as_they_are = self.ready(service).into_iter().map(|it| (it.v4, it.v6, None));
+            may.extend(as_they_are.filter(|it| stood.contains(it)));
+            // With the health of its pods a Service also has those that are not ready, where the service has the check.
+            if service.claim.reports_health {
+                may.extend(self.wanted(key, &unready(service), false));
+            }
+        }
+        // What a Service left that waits for its other names, and the last set of the holder.
+        let is_none_ready = self.ready(service).is_empty();
         let left = self.left(key).filter(|(it, service)| self.waits(*it, service, key));
-        let left: Vec<(usize, &Service)> = left.collect();
-        let keeps = |it: &Service| it.claim.keeps_last && self.ready(it).is_empty();
-        let keeping = holders.iter().copied().filter(|(_, it)| keeps(it));
+        let left: Vec<usize> = left.map(|(it, _)| it).collect();
+        let keeps = service.claim.keeps_last && is_none_ready;
         let stood_of = self.standing(self.start, key);
-        let stay = left.iter().copied().chain(keeping);
-        may.extend(stay.filter_map(|(it, _)| stood_of.get(NAMES[it])).flatten().cloned());
+        let stay = left.iter().copied().chain(keeps.then_some(number));
+        may.extend(stay.filter_map(|it| stood_of.get(NAMES[it])).flatten().cloned());
         let stays = stood.intersection(&may).filter(|it| !wanted.contains(*it)).count();
         // What a Service left behind, or an endpoint that is gone: `upsert-only` keeps the first, `create-only` both.
         if self.world.settings.policy != "sync" {
@@ -399,13 +399,10 @@ impl View<'_> {
         }
         // What another Service left stays until the holder has something ready, and what stands until one of the ready
         // endpoints is registered.
-        let is_none_ready = holders.iter().all(|(_, it)| self.ready(it).is_empty());
         if wanted.is_empty() && (!is_none_ready || self.is_handed_on(key)) {
             may.extend(stood.iter().cloned());
         }
-        if wanted.is_empty()
-            && holders.iter().any(|(_, it)| it.claim.keeps_last && it.claim.is_published)
-        {
+        if wanted.is_empty() && service.claim.keeps_last && is_published {
             // The last ready set stays, and no name that had one is empty.
             return now.is_subset(&(stood | &may))
                 && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
@@ -419,12 +416,10 @@ impl View<'_> {
             return now.intersection(&wanted).count() >= wanted.len().min(places)
                 && now.is_subset(&(&(&wanted | &may) | stood));
         }
-        if !wanted.is_empty() && holders.iter().any(|(_, it)| it.claim.maximum.is_some()) {
-            let most = holders.iter().map(|(_, it)| it.claim.maximum.unwrap_or(usize::MAX));
-            let most = most.fold(0, usize::saturating_add).max(1);
-            // What another Service left is none of theirs, though they want it as well.
+        if let Some(most) = service.claim.maximum.filter(|_| !wanted.is_empty()) {
+            // What another Service left is none of the holder's, though it wants that as well.
             let standing = self.standing(self.rest, key);
-            let of_left = left.iter().filter_map(|(it, _)| standing.get(NAMES[*it])).flatten();
+            let of_left = left.iter().filter_map(|it| standing.get(NAMES[*it])).flatten();
             let of_left: BTreeSet<Entry> = of_left.cloned().collect();
             // `create-only` takes none of them out.
             let is_kept = self.world.settings.policy == "create-only";

@@ -175,7 +175,7 @@ fn note_of_a_plan_that_is_old_when_its_turn_begins_is_written_all_the_same() {
     let observed = shops(&[("a", 2, None), ("b", 2, None)]).observed(&Selection::Everything);
     let plan = plan(&observed);
     assert_eq!(stand(&plan), Some(GuardState::Held));
-    let mut turns = by_turn(&observed.holders, plan.changes, None);
+    let mut turns = by_turn(plan.changes, None);
     let mut turn = Turn::of(Task::Sync, &observed, turns.remove(0), None);
     let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
     let scope = turn.refresh(changes.clone());

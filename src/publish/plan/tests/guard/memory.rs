@@ -1,7 +1,6 @@
 //! The sightings that the guard remembers, their places and their end.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use insta::assert_snapshot;
 
@@ -113,13 +112,6 @@ fn note_says_how_many_instances_each_service_would_be_left_with() {
     let both = [pods("10.0.0", 0..2), pods("10.0.1", 0..3)].concat();
     let world = shops(&[("a", 12, Some(2)), ("b", 9, None)]);
     assert_eq!(left(&world.service(service("shop/a", "http/a").ready(both))), ["0", "5"]);
-    // Two stay, and two pass to a Service that shares the name.
-    let shares = |name: &str, last: Range<usize>| {
-        service(name, "http/a").shared().ready(pods("10.0.0", last))
-    };
-    let world = shops(&[("a", 12, None), ("c", 9, None)]);
-    let world = world.service(shares("shop/a", 0..2)).service(shares("shop/b", 2..4));
-    assert_eq!(left(&world), ["0", "2"]);
 }
 
 /// The world in which no instance under a name has room for a mark.
