@@ -49,13 +49,12 @@ async fn read_each<T>(
     reads.buffer_unordered(SIDE_BY_SIDE).collect().await
 }
 
-/// A Cloud Map client. Clones share the account's quotas, its recent health reports and its operation timings.
+/// A Cloud Map client. Clones share the account's quotas and its operation timings.
 #[derive(Clone, Debug)]
 pub struct CloudMap {
     client: Client,
     quotas: Arc<Quotas>,
     urgency: Urgency,
-    reported: Arc<instances::Reported>,
     timings: Arc<operation::Timings>,
     custom_tags: Arc<CustomTags>,
 }
@@ -67,7 +66,6 @@ impl CloudMap {
             client: Client::from_conf(config),
             quotas,
             urgency: Urgency::Bulk,
-            reported: Arc::default(),
             timings: Arc::default(),
             custom_tags,
         }

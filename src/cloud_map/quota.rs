@@ -31,7 +31,6 @@ words! {
         GetNamespace = "GetNamespace",
         GetService = "GetService",
         GetInstance = "GetInstance",
-        GetInstancesHealthStatus = "GetInstancesHealthStatus",
         GetServiceAttributes = "GetServiceAttributes",
         GetOperation = "GetOperation",
         DiscoverInstances = "DiscoverInstances",
@@ -43,7 +42,6 @@ words! {
         DeleteService = "DeleteService",
         RegisterInstance = "RegisterInstance",
         DeregisterInstance = "DeregisterInstance",
-        UpdateInstanceCustomHealthStatus = "UpdateInstanceCustomHealthStatus",
     }
 }
 
@@ -73,7 +71,6 @@ impl Call {
             | Self::GetNamespace
             | Self::GetService
             | Self::GetInstance
-            | Self::GetInstancesHealthStatus
             | Self::GetServiceAttributes => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),
             // The only limit that AWS publishes, as a quota.
@@ -83,9 +80,7 @@ impl Call {
             | Self::UpdateServiceAttributes
             | Self::DeleteServiceAttributes
             | Self::DeleteService => (5.0, 50.0),
-            Self::RegisterInstance
-            | Self::DeregisterInstance
-            | Self::UpdateInstanceCustomHealthStatus => (50.0, 100.0),
+            Self::RegisterInstance | Self::DeregisterInstance => (50.0, 100.0),
         };
         Rate { per_second, burst }
     }

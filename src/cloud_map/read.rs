@@ -243,7 +243,6 @@ fn service(summary: api::ServiceSummary) -> Option<CloudMapService> {
         description: summary.description,
         instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
         created_by: summary.created_by_account,
-        custom_health: summary.health_check_custom_config.is_some(),
         ..CloudMapService::default()
     })
 }

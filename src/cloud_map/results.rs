@@ -109,7 +109,7 @@ impl Created {
                 ServiceKind::Dns(_) => Some((service.ttl, service.routing_policy)),
                 ServiceKind::Http => None,
             };
-            (service.kind, service.custom_health, of_records)
+            (service.kind, of_records)
         };
         settings(&self.service) == settings(wanted)
     }
@@ -198,36 +198,38 @@ mod tests {
     use tokio::task::unconstrained;
 
     use super::*;
-    use crate::model::{Namespace, RoutingPolicy};
+    use crate::model::{Namespace, Records, RoutingPolicy};
 
     fn web() -> ServiceName {
         ServiceName::parse("web").expect("a name")
     }
 
-    fn wanted(ttl: u32, custom_health: bool) -> NewService {
+    fn wanted(kind: ServiceKind, ttl: u32) -> NewService {
         NewService {
             namespace: Namespace::missing("prod"),
             name: web(),
-            kind: ServiceKind::Http,
+            kind,
             ttl,
             routing_policy: RoutingPolicy::Multivalue,
-            custom_health,
         }
     }
 
     #[test]
     fn turn_that_wants_other_settings_does_not_take_the_service_for_its_own() {
-        let created = Created::now("arn".to_owned(), &wanted(60, false));
+        let with_records = ServiceKind::Dns(Records { a: true, ..Records::default() });
+        let created = Created::now("arn".to_owned(), &wanted(ServiceKind::Http, 60));
         // The TTL is of records, which an HTTP service has not.
-        assert!(created.is_as(&wanted(60, false)) && created.is_as(&wanted(5, false)));
-        assert!(!created.is_as(&wanted(60, true)));
+        assert!(created.is_as(&wanted(ServiceKind::Http, 60)));
+        assert!(created.is_as(&wanted(ServiceKind::Http, 5)));
+        assert!(!created.is_as(&wanted(with_records, 60)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn service_is_created_once_until_a_later_read_has_not_found_it() {
         let services = NewServices::default();
         let creation = |owner: &str, read| services.creation("arn", &web(), owner, read);
-        let (read, made) = (Instant::now(), Created::now("web".to_owned(), &wanted(60, false)));
+        let (read, made) =
+            (Instant::now(), Created::now("web".to_owned(), &wanted(ServiceKind::Http, 60)));
         assert!(creation("one", read).set(made).is_ok());
         assert!(creation("one", read).get().is_some());
         assert!(creation("another", read).get().is_none());

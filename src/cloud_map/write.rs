@@ -42,7 +42,6 @@ impl CloudMap {
         attributes: &Attributes,
     ) -> Result<Accepted, Error> {
         let request = self.client.register_instance().service_id(service).instance_id(instance);
-        self.reported.forget(service, instance);
         let owned = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let answer = request.set_attributes(Some(owned.collect())).send().await;
         let action = || format!("register {instance} in {place}");
@@ -92,8 +91,6 @@ impl CloudMap {
             (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(api::ServiceTypeOption::Http),
             (ServiceKind::Http, NamespaceKind::Http) => request,
         };
-        let check = service.custom_health.then(|| api::HealthCheckCustomConfig::builder().build());
-        let request = request.set_health_check_custom_config(check);
         match request.send().await {
             Ok(created) => {
                 let arn = created.service.and_then(|service| service.arn);

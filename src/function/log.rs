@@ -291,10 +291,10 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
     }
     let (cluster, counts) = (report.cluster.as_str(), report.counts);
     let (complete, reasons) = (report.is_complete(), report.reasons());
-    let Counts { created, updated, registered, rewritten, adopted, health, .. } = counts;
+    let Counts { created, updated, registered, rewritten, adopted, .. } = counts;
     let Counts { deregistered, emptied, unchanged, foreign, held_back, failed, undone, .. } =
         counts;
-    info!(cluster, %mode, complete, created, updated, registered, rewritten, adopted, health,
+    info!(cluster, %mode, complete, created, updated, registered, rewritten, adopted,
         deregistered, emptied, unchanged, foreign, held_back, reasons, failed, undone,
         "cluster {counts}");
 }

@@ -12,7 +12,7 @@ use crate::kubernetes::services::{AnnotationSettings, desired};
 use crate::model::attributes::from_cloud_map;
 use crate::model::{Attributes, ClustersetId, Desired, Endpoint, Owner};
 
-const PAIRS: [(&str, &str); 24] = [
+const PAIRS: [(&str, &str); 23] = [
     ("AWS_INSTANCE_IPV4", "10.0.1.5"),
     ("AWS_INSTANCE_IPV4", "169.254.169.254"),
     ("aws_instance_ipv4", "10.0.9.9"),
@@ -31,7 +31,6 @@ const PAIRS: [(&str, &str); 24] = [
     ("cloud-map-sync/attributes", "AWS_INSTANCE_IPV4,cloud-map-sync/owner"),
     ("cloud-map-sync/guard", "2026-01-01T00:00:00Z 7"),
     ("cloud-map-sync/service", "other"),
-    ("cloud-map-sync/health", "custom"),
     ("CLUSTERSET_ID", "shop-set"),
     ("CLUSTER_ID", "green"),
     ("SERVICE_TYPE", "ClusterSetIP"),

@@ -95,7 +95,7 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
             }
             true
         }
-        Change::Deregister { instance, .. } | Change::Health { instance, .. } => {
+        Change::Deregister { instance, .. } => {
             assert!(owner().owns(present(instance).expect("an instance")), "{instance}");
             false
         }

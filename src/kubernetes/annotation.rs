@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::shorten;
 use crate::model::attributes;
 use crate::model::{
-    Attributes, BadAnnotation, Claims, Documented, HealthSource, NamespaceReference, PortReference,
+    Attributes, BadAnnotation, Claims, Documented, NamespaceReference, PortReference,
     RoutingPolicy, ServiceName, join,
 };
 
@@ -18,12 +18,11 @@ pub(super) const PORT: &str = "port";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";
 const MAX_INSTANCES: &str = "max-instances";
-const HEALTH: &str = "health";
 const TERMINATING: &str = "terminating";
 const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 11] = [
+pub const DOCUMENTED: [Documented; 10] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas, of which the first 20 count; opts the Service in",
@@ -78,13 +77,6 @@ pub const DOCUMENTED: [Documented; 11] = [
         example: "team=shop,tier=front",
     },
     Documented {
-        name: HEALTH,
-        meaning: "`membership` registers only ready pods; `custom` also registers the others, and writes \
-                  readiness as Cloud Map's custom health",
-        default: "`membership`",
-        example: "custom",
-    },
-    Documented {
         name: TERMINATING,
         meaning: "`keep-serving` keeps a terminating pod registered while it serves, `drop` \
                   deregisters it at once",
@@ -110,8 +102,6 @@ pub fn claims(
 ) -> Option<Result<Claims, Vec<BadAnnotation>>> {
     let mut reader = AnnotationReader { annotations, prefix, mistakes: Vec::new() };
     reader.value(HOSTNAME)?;
-    let membership = ("membership", HealthSource::Membership);
-    let custom = ("custom", HealthSource::Custom);
     let claims = Claims {
         names: reader.read(HOSTNAME, parse_names).unwrap_or_default(),
         namespace: reader
@@ -123,7 +113,6 @@ pub fn claims(
         publish: reader.read(PUBLISH, choice(("false", false), ("true", true))).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, parse_attributes).unwrap_or_default(),
         maximum: reader.read(MAX_INSTANCES, parse_maximum),
-        health: reader.read(HEALTH, choice(membership, custom)).unwrap_or_default(),
         keeps_serving: reader
             .read(TERMINATING, choice(("drop", false), ("keep-serving", true)))
             .unwrap_or_default(),

@@ -50,8 +50,6 @@ pub(super) const NAMESPACE: &str = "cloud-map-sync/namespace";
 pub(super) const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
-/// Marks an instance whose health we write. When the annotation is removed, it shows which instances we left unhealthy.
-pub const HEALTH: &str = "cloud-map-sync/health";
 
 /// The time since which the cluster of an instance of ours is known not to exist.
 pub const ORPHANED: &str = "cloud-map-sync/orphaned-since";
@@ -89,7 +87,6 @@ pub(super) const WRITTEN: &[&str] = &[
     NAMESPACE,
     SERVICE,
     POD,
-    HEALTH,
     ORPHANED,
 ];
 
@@ -160,7 +157,7 @@ pub fn of_no_service(owner: &Owner) -> Attributes {
 /// Whether this release knows the mark, and so repairs it.
 pub fn is_known_mark(key: &str) -> bool {
     let of_instances =
-        [OWNER, EXPORTER, CLUSTER, NAMESPACE, SERVICE, POD, HEALTH, ANNOTATED].contains(&key);
+        [OWNER, EXPORTER, CLUSTER, NAMESPACE, SERVICE, POD, ANNOTATED].contains(&key);
     let of_records = [CLUSTERSET, HEARTBEAT, DIRECTION, EMPTY];
     of_instances || EXPORT.contains(&key) || of_records.contains(&key)
 }

@@ -71,21 +71,10 @@ pub struct Claims {
     pub attributes: Attributes,
     /// The maximum number of instances of a name.
     pub maximum: Option<usize>,
-    pub health: HealthSource,
     /// Whether a terminating pod stays registered while it serves.
     pub keeps_serving: bool,
     /// Whether the last instances stay registered while no endpoint is ready.
     pub keeps_last: bool,
-}
-
-/// The way in which the readiness of pods is published.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HealthSource {
-    /// Only ready pods are registered.
-    #[default]
-    Membership,
-    /// All pods are registered, and those that are not ready are reported as unhealthy.
-    Custom,
 }
 
 /// An annotation with an invalid value.

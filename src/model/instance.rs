@@ -1,5 +1,5 @@
-//! The instances of a Cloud Map service: their attributes, their health, which Cloud Map keeps apart from these, and the
-//! addresses and hashes in both.
+//! The instances of a Cloud Map service: their attributes, with the addresses and hashes in
+//! them.
 //!
 //! A run holds the attributes of every instance at once, so they are packed: one allocation for each instance, and a
 //! number in place of each key that this function writes. A process keeps the instances that it last read of every
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{attributes, words};
+use super::attributes;
 
 /// Stands before a key that is spelled out. All lower numbers are places in [`attributes::WRITTEN`].
 const SPELLED: u8 = u8::MAX;
@@ -241,21 +241,6 @@ impl<'a> IntoIterator for &'a Instances {
     }
 }
 
-words! {
-    /// The health of one instance. A client that requests healthy instances gets unhealthy ones only if there is no healthy
-    /// one.
-    pub enum Health {
-        Healthy = "HEALTHY",
-        Unhealthy = "UNHEALTHY",
-    }
-}
-
-impl Health {
-    pub fn when(is: bool) -> Self {
-        if is { Self::Healthy } else { Self::Unhealthy }
-    }
-}
-
 /// Something that is read by a call of its own, as far as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MaybeRead<T> {
@@ -272,9 +257,6 @@ impl<T> MaybeRead<T> {
         if let Self::Unreadable(problem) = self { Some(problem) } else { None }
     }
 }
-
-/// The health of a service's instances by their ids. One that was registered a moment ago may be missing.
-pub type KnownHealth = MaybeRead<BTreeMap<String, Health>>;
 
 /// Whether other hosts can use an address. Kubernetes allows some of the others in an `EndpointSlice`, and any client
 /// of Cloud Map can register them.

@@ -1,4 +1,4 @@
-//! A Cloud Map service: its entry in the list of services, its records, instances, health and tags. The list gives the
+//! A Cloud Map service: its entry in the list of services, its records, instances and tags. The list gives the
 //! entry; all other data are read separately, if at all. A service to create and the settings to change are made by the
 //! plan, and `cloud_map` sends them.
 
@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{
-    ClusterArn, Family, Instances, KnownHealth, MaybeRead, Namespace, ServiceName, Timestamp,
-    display, join, words,
+    ClusterArn, Family, Instances, MaybeRead, Namespace, ServiceName, Timestamp, display, join,
+    words,
 };
 
 /// A Cloud Map service and the instances in it.
@@ -42,10 +42,6 @@ pub struct CloudMapService {
     pub is_denied: bool,
     /// If the instances could not be read: whether this process has seen our marks or our tag on the service.
     pub was_ours: bool,
-    /// Whether it has a custom health check (`HealthCheckCustomConfig`), which cannot be changed after its creation.
-    pub custom_health: bool,
-    /// The health of its instances, which is read only if a Service publishes its readiness as health.
-    pub health: KnownHealth,
     /// Read only if a decision depends on them.
     pub tags: Tags,
     /// Read only if it may have the notes for which no instance has room.
@@ -82,7 +78,6 @@ impl CloudMapService {
             health_check: self.health_check.clone(),
             instance_count: self.instance_count,
             created_by: self.created_by.clone(),
-            custom_health: self.custom_health,
             ..Self::default()
         }
     }
@@ -90,8 +85,7 @@ impl CloudMapService {
     /// A service that was just created, so it has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         let (name, instances) = (name.to_owned(), Some(Instances::default()));
-        let health = KnownHealth::Read(BTreeMap::new());
-        Self { arn, name, kind, instances, health, ..Self::default() }
+        Self { arn, name, kind, instances, ..Self::default() }
     }
 
     /// Whether accounts other than the one that created it registered instances in it.
@@ -225,8 +219,6 @@ pub struct NewService {
     pub ttl: u32,
     /// Without effect for an HTTP service.
     pub routing_policy: RoutingPolicy,
-    /// Whether it gets a custom health check.
-    pub custom_health: bool,
 }
 
 /// A new TTL for the records of a service, with all settings that Cloud Map deletes if the call leaves them out.

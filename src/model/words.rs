@@ -76,8 +76,6 @@ words! {
         Register = "register",
         /// Replace the attributes of an instance of ours.
         Rewrite = "rewrite",
-        /// Report the health of an instance.
-        Health = "health",
         /// Put our marks on an instance of another owner.
         Adopt = "adopt",
         Deregister = "deregister",
@@ -91,7 +89,7 @@ impl Verb {
     pub fn sign(self) -> char {
         match self {
             Self::CreateNamespace | Self::Create | Self::Register => '+',
-            Self::Update | Self::Rewrite | Self::Health | Self::Adopt => '~',
+            Self::Update | Self::Rewrite | Self::Adopt => '~',
             Self::Deregister | Self::Delete => '-',
         }
     }

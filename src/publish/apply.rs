@@ -171,10 +171,6 @@ impl TurnCalls<'_> {
                 let written = cloud_map.write_service_attribute(permit, at, attribute, text).await;
                 return written.map(|()| None);
             }
-            Change::Health { place, instance, wanted, .. } => {
-                let reported = cloud_map.report_health(permit, arn, place, instance, *wanted).await;
-                return reported.map(|()| None);
-            }
             Change::UpdateService { place, update } => {
                 cloud_map.update_service(permit, arn, place, update).await
             }
@@ -288,7 +284,6 @@ pub fn call_of(change: &Change) -> Option<Call> {
         Change::NoteOnService { text: Some(_), .. } => Some(Call::UpdateServiceAttributes),
         Change::NoteOnService { text: None, .. } => Some(Call::DeleteServiceAttributes),
         Change::Register { .. } | Change::Rewrite { .. } => Some(Call::RegisterInstance),
-        Change::Health { .. } => Some(Call::UpdateInstanceCustomHealthStatus),
         Change::Deregister { .. } => Some(Call::DeregisterInstance),
     }
 }

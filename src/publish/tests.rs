@@ -30,8 +30,7 @@ fn create() -> Change {
     let arn = Some("arn:ns-1".to_owned());
     let namespace = Namespace { id: "ns-1".into(), arn, ..Namespace::missing("prod") };
     let (kind, routing_policy) = (ServiceKind::Http, RoutingPolicy::Multivalue);
-    let service =
-        NewService { namespace, name, kind, ttl: 60, routing_policy, custom_health: false };
+    let service = NewService { namespace, name, kind, ttl: 60, routing_policy };
     Change::CreateService { place: place("new"), service }
 }
 

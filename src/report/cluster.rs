@@ -426,8 +426,6 @@ counts! {
     rewritten: "rewritten", "to rewrite";
     /// Instances of other owners adopted.
     adopted: "adopted", "to adopt";
-    /// Our instances with a health status sent.
-    health: "health reported", "health to report";
     /// Our instances deregistered.
     deregistered: "deregistered", "to deregister";
     /// Our Cloud Map services deleted.
@@ -480,7 +478,7 @@ impl Counts {
     pub fn changes(&self) -> usize {
         let services = self.created + self.updated + self.deleted;
         let instances = self.registered + self.rewritten + self.adopted + self.deregistered;
-        services + instances + self.health + self.imported
+        services + instances + self.imported
     }
 
     /// The counts that are not zero, in a sentence: of a plan or dry run, or of a run that was made.
@@ -501,7 +499,6 @@ impl Counts {
             (_, Verb::Update) => &mut self.updated,
             (_, Verb::Register) => &mut self.registered,
             (_, Verb::Rewrite) => &mut self.rewritten,
-            (_, Verb::Health) => &mut self.health,
             (_, Verb::Adopt) => &mut self.adopted,
             (_, Verb::Deregister) => &mut self.deregistered,
             (_, Verb::Delete) => &mut self.deleted,

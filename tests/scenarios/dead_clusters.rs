@@ -146,7 +146,7 @@ async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen
     world.delete_green();
     let report = world.sync(&[WEEK]).await;
     assert_eq!(orphans(&report).purged_from.as_deref(), Some("2026-11-28T10:51:00Z"), "{report}");
-    assert_eq!(writes(&world.fleet), ["RegisterInstance cart"], "the time is noted");
+    assert_eq!(writes(&world.fleet), ["RegisterInstance web"], "the time is noted");
     assert_eq!(world.notes(), 1);
 
     for _ in 0..6 {

@@ -9,12 +9,11 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 
-use crate::fleet::{Fleet, annotated, give_pods, pod_name, web_of};
+use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::queue::{batch_about, failed_messages};
 use crate::run::{converged, held_back, metric, report, settled, sync, writes};
 use testbed::cloud_map::{RecordType, ServiceKind};
 use testbed::function::invoke;
-use testbed::kubernetes::Pod;
 
 /// The Services of the fleet, each with two pods.
 pub const SERVICES: usize = 12;
@@ -328,31 +327,6 @@ async fn claimed_services_without_instances_are_read_within_the_budget() {
     fleet.pods(&name(11), &[&address(11, 1)]);
     assert_eq!(sync(&function).await.counts.registered, 1);
     assert_eq!(registered(&fleet), 1);
-}
-
-/// The health of instances is as old as the read of the instances, and what differs is read.
-#[tokio::test(start_paused = true)]
-async fn health_is_read_with_the_instances_and_reported_by_the_next_sync() {
-    let fleet = Fleet::start().await;
-    for service in (0..SERVICES).map(name) {
-        let custom = annotated(&service, "prod", &service);
-        fleet.service(custom.annotate("cloudmap.controller/health", "custom"));
-    }
-    (0..SERVICES).for_each(|service| fleet.pods(&name(service), &[&address(service, 1)]));
-    converged(&fleet).await;
-    let function = warm(&fleet).await;
-
-    assert!(sync(&function).await.ok);
-    let count = |operation| fleet.cloud_map.count(operation);
-    assert_eq!((count("GetInstancesHealthStatus"), fleet.cloud_map.writes()), (READS, 0));
-
-    fleet.cloud_map.forget_calls();
-    let address = address(11, 1);
-    let pod = Pod::new(&pod_name(&name(11), &address), &address).not_ready();
-    fleet.cluster.pods("shop", &name(11), &[pod]);
-    let report = sync(&function).await;
-    assert_eq!(count("UpdateInstanceCustomHealthStatus"), 1, "{report}");
-    assert!(count("GetInstancesHealthStatus") <= READS + 2, "{report}");
 }
 
 /// The instances of a cluster that is gone are judged once all services were read, and each is read before it is removed.

@@ -59,9 +59,9 @@ fn skip<T>(reason: &str) -> Option<T> {
 
 #[tokio::test]
 async fn stand_in_behaves_as_each_case_of_the_suite_expects() {
-    // In AWS discovery and health follow later, and the suite must wait for both.
+    // In AWS discovery follows later, and the suite must wait for it.
     let lag = Duration::from_millis(40);
-    let behaviour = Behaviour { discover_lag: lag, health_lag: lag, ..Behaviour::default() };
+    let behaviour = Behaviour { discover_lag: lag, ..Behaviour::default() };
     let sandbox = sandbox(behaviour).await;
     let Some((code, printed)) = run(&sandbox, &VPC).await else { return };
     assert!(

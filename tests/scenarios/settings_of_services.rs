@@ -8,7 +8,6 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, OWNER, annotated};
-use crate::health;
 use crate::run::{
     converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
 };
@@ -179,21 +178,6 @@ async fn what_another_process_registered_for_the_records_that_came_back_is_not_r
 
     assert_eq!(held_back(&report), ["RecordTypeMismatch"], "{report}");
     assert_eq!(report.counts.rewritten, 0, "{report}");
-}
-
-#[tokio::test]
-async fn unready_pod_is_not_registered_in_a_service_that_came_back_without_the_check() {
-    let (fleet, function) = health::registered(&[]).await;
-    let web = fleet.cloud_map.service_id("prod", "web");
-    fleet.cloud_map.remove_service(&web);
-    assert_eq!(fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http), web, "its old id");
-    health::pods(&fleet, &[health::ready, Pod::not_ready, Pod::not_ready]);
-
-    let report = sync(&function).await;
-
-    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-    assert_eq!(held_back(&report), ["NoCustomHealth"], "{report}");
 }
 
 async fn deleting(fleet: &Fleet) -> Function {

@@ -72,7 +72,6 @@ fn every_kind_of_change_counts_as_one() {
         "registered",
         "rewritten",
         "adopted",
-        "health",
         "deregistered",
         "deleted",
         "imported",

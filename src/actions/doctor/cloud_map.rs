@@ -63,7 +63,7 @@ fn service_to_check(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> 
     };
     read.services.iter().max_by_key(|(_, service)| {
         let is_broken = service.unreadable.is_some() && !service.is_denied;
-        (is_broken, has_instances(service), service.custom_health)
+        (is_broken, has_instances(service))
     })
 }
 
@@ -103,7 +103,6 @@ async fn check_service(
     let (mut again, keys) = (read.clone(), BTreeSet::from([key.clone()]));
     cloud_map.read_instances(&mut again, &keys).await;
     cloud_map.read_tags(&mut again, &keys).await;
-    cloud_map.read_health(&mut again, &keys).await;
     let Some(found) = again.services.get(key) else { return };
     let instances = found.instances.iter().flatten();
     let id = instances.map(|(id, _)| id.as_str()).next().unwrap_or(ABSENT_ID);
@@ -111,10 +110,6 @@ async fn check_service(
     let permit = cloud_map.permit(Call::GetInstance).await;
     let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
     drop(permit);
-    // Cloud Map has a health status only for some services; elsewhere only a denied call is a finding.
-    let of_health = found.health.problem().cloned();
-    let of_health =
-        of_health.filter(|problem| service.custom_health || problem.contains("AccessDenied"));
     let problem = |error: cloud_map::Error| chain(&error);
     let listed = cloud_map.namespace_of(service).await.err().map(problem);
     let listing = Some("the time of runs with many namespaces");
@@ -122,7 +117,6 @@ async fn check_service(
         check_call("ListInstances", None, found.unreadable.clone()),
         check_call("GetInstance", None, got.err().map(problem)),
         check_call("ListTagsForResource", None, found.tags.problem().cloned()),
-        check_call("GetInstancesHealthStatus", None, of_health),
         check_call("GetService", listing, listed),
     ]);
     if let Some(namespace) = read.namespaces.get(&key.namespace) {
@@ -203,8 +197,7 @@ pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
 }
 
 /// Actions on the instances of a service. A role may require the service's tag.
-const ON_INSTANCES: [&str; 3] =
-    ["RegisterInstance", "DeregisterInstance", "UpdateInstanceCustomHealthStatus"];
+const ON_INSTANCES: [&str; 2] = ["RegisterInstance", "DeregisterInstance"];
 /// Actions that create a service with its tag. IAM also evaluates its namespace.
 const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
 

@@ -176,8 +176,6 @@ impl World<'_> {
     /// Returns an error if the services of a namespace could not be listed to the end.
     pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observation>, Error> {
         let Lack { mut observation, scope } = lack;
-        // An unready pod is registered only in a service that is seen to have the check: it may have been made again.
-        observation.registry.services.retain(|_, service| !service.custom_health);
         let (registry, began) = (&mut observation.registry, self.registry.began);
         let unknown = registry.missing(&scope.keys);
         if !unknown.is_empty() {
@@ -190,11 +188,11 @@ impl World<'_> {
             return Ok(None);
         }
         let mut observed = observation.reread(&scope);
-        self.read_tags_and_health(&mut observed).await;
+        self.read_needed_tags(&mut observed).await;
         Ok(Some(observed))
     }
 
-    /// Reads the observation that a plan for the selected Services needs, without tags, health and the endpoints of others.
+    /// Reads the observation that a plan for the selected Services needs, without tags and the endpoints of others.
     /// Returns `None` if everything has to be read.
     pub(super) async fn observe_part(
         &self,
@@ -337,9 +335,6 @@ impl World<'_> {
             }
         }
         let mut read = observation.reread(scope);
-        let health = read.health_needed(services);
-        let cloud_map = &self.registry.cloud_map;
-        cloud_map.read_health(&mut read.registry, &health).await;
         self.read_endpoints(&mut read.desired, services).await?;
         Ok(read)
     }

@@ -7,9 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud_map::{ListedNamespace, Reading, Unread};
-use crate::model::{
-    CloudMapService, KnownHealth, Namespace, ServiceKey, SignedDuration, Timestamp,
-};
+use crate::model::{CloudMapService, Namespace, ServiceKey, SignedDuration, Timestamp};
 
 /// Namespaces by id.
 pub(super) type Namespaces = BTreeMap<String, Namespace>;
@@ -69,9 +67,8 @@ pub(super) struct Entry {
     listed: CloudMapService,
     /// The start of the read of its page.
     seen: Moment,
-    /// The last read of its instances, with its start, and of their health if that was read.
+    /// The last read of its instances, with its start.
     read: Option<(Moment, Reading)>,
-    health: KnownHealth,
     /// Whether the instances have probably changed since: by this process, or a message is about them.
     is_outdated: bool,
 }
@@ -178,17 +175,9 @@ impl Mirror {
             listed: listed.clone(),
             seen,
             read: None,
-            health: KnownHealth::Unread,
             is_outdated: false,
         });
         self.services.insert(key.clone(), Entry { listed, seen, ..entry });
-    }
-
-    /// Keeps the health of the instances of a service.
-    pub fn keep_health(&mut self, key: &ServiceKey, health: &KnownHealth) {
-        if let Some(entry) = self.services.get_mut(key) {
-            entry.health.clone_from(health);
-        }
     }
 
     /// The service does not exist.
@@ -430,7 +419,7 @@ impl Entry {
         {
             reading.clone().fill(&mut service);
             if *began < since {
-                (service.read_before, service.health) = (Some(began.at), self.health.clone());
+                service.read_before = Some(began.at);
             }
         }
         if self.seen < since {

@@ -22,8 +22,8 @@ use crate::clusterset::{id, record};
 use crate::kubernetes::services::{self, AnnotationSettings};
 use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices};
 use crate::model::{
-    CloudMapService, Desired, Flow, KnownHealth, Member, Namespace, NamespaceReference, Owner,
-    Registry, Selection, ServiceKey, ServiceRef, Tags, Timestamp,
+    CloudMapService, Desired, Flow, Member, Namespace, NamespaceReference, Owner, Registry,
+    Selection, ServiceKey, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Rules};
 use mirror::Namespaces;
@@ -165,14 +165,9 @@ impl World<'_> {
             }
             self.registry.renew_entries(&mut observed.registry, &keys).await?;
             self.registry.at_least(&mut observed.registry, &keys, self.registry.began).await;
-            for key in &keys {
-                if let Some(service) = observed.registry.services.get_mut(key) {
-                    service.health = KnownHealth::Unread;
-                }
-            }
             read.extend(keys);
             observed.decide(selection);
-            self.read_tags_and_health(observed).await;
+            self.read_needed_tags(observed).await;
             self.read_unread_endpoints(observed).await?;
         }
     }
@@ -186,7 +181,7 @@ impl World<'_> {
         }
     }
 
-    /// Reads tags, health and the endpoints that were not read yet.
+    /// Reads the tags and the endpoints that were not read yet.
     async fn complete(&self, observed: &mut Observation) -> Result<(), Error> {
         // What could not be read, and something of ours was seen in before.
         let services = observed.registry.services.values_mut();
@@ -201,7 +196,7 @@ impl World<'_> {
             self.registry.exchange_ttls(registry, cluster, asked, is_all);
         }
         self.read_tags_of_unread(observed).await;
-        self.read_tags_and_health(observed).await;
+        self.read_needed_tags(observed).await;
         self.read_unread_endpoints(observed).await
     }
 
@@ -215,18 +210,13 @@ impl World<'_> {
         self.read_endpoints(desired, &unread).await
     }
 
-    /// Reads the tags and the health that a plan needs and that were not read yet.
-    async fn read_tags_and_health(&self, observed: &mut Observation) {
+    /// Reads the tags that a plan needs and that were not read yet.
+    async fn read_needed_tags(&self, observed: &mut Observation) {
         let cloud_map = &self.registry.cloud_map;
         let mut tags = observed.tags_needed();
         let services = &observed.registry.services;
         tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
         cloud_map.read_tags(&mut observed.registry, &tags).await;
-        let mut health = observed.health_needed(&observed.affected);
-        let services = &observed.registry.services;
-        health.retain(|key| services.get(key).is_some_and(|it| it.health == KnownHealth::Unread));
-        cloud_map.read_health(&mut observed.registry, &health).await;
-        self.registry.keep_health(&observed.registry, &health);
     }
 
     async fn read_endpoints(

@@ -139,15 +139,6 @@ impl SharedRegistry {
         self.memory.mirror().outdate(keys);
     }
 
-    /// Keeps the health that was read of the instances of services.
-    pub(super) fn keep_health(&self, registry: &Registry, keys: &BTreeSet<ServiceKey>) {
-        let mut mirror = self.memory.mirror();
-        for (key, service) in keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)))
-        {
-            mirror.keep_health(key, &service.health);
-        }
-    }
-
     pub(super) fn claims(&self) -> MutexGuard<'_, BTreeMap<Member, Owner>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }

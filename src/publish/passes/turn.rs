@@ -139,8 +139,7 @@ impl<'a> Turn<'a> {
     /// From now on the service of a creation exists, without an instance.
     fn note_created(&mut self, creation: &Change, arn: String) {
         let Change::CreateService { place, service } = creation else { return };
-        let mut created = CloudMapService::created(arn, service.name.as_str(), service.kind);
-        created.custom_health = service.custom_health;
+        let created = CloudMapService::created(arn, service.name.as_str(), service.kind);
         self.record.results.created.insert(place.key.clone(), created.clone());
         self.observation.registry.services.insert(place.key.clone(), created);
     }

@@ -9,7 +9,7 @@ use super::adopt::Adopted;
 use super::removals::{DeregisterReason, Exchange, WaitsFor};
 use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
-    Attributes, Health, InstanceKey, NewService, Owner, Place, Policy, RoutingPolicy, ServiceKind,
+    Attributes, InstanceKey, NewService, Owner, Place, Policy, RoutingPolicy, ServiceKind,
     ServiceRef, ServiceUpdate, Verb, display, join,
 };
 
@@ -57,17 +57,6 @@ pub enum Change {
         /// The instance of another owner that becomes ours by it.
         adopted: Option<Box<Adopted>>,
     },
-    /// Report the health of an instance of ours.
-    Health {
-        place: Place,
-        instance: String,
-        /// The address in its attributes, for the reader.
-        address: String,
-        /// The health in Cloud Map.
-        present: Health,
-        /// The health to report.
-        wanted: Health,
-    },
     /// Deregister an instance of ours.
     Deregister {
         place: Place,
@@ -105,7 +94,6 @@ impl Change {
             | Self::NoteOnService { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
-            | Self::Health { place, .. }
             | Self::Deregister { place, .. } => place,
         }
     }
@@ -114,7 +102,6 @@ impl Change {
         match self {
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
-            | Self::Health { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
             _ => None,
         }
@@ -195,7 +182,6 @@ impl Change {
             Self::Register { .. } => (Verb::Register, Stage::Register),
             Self::Rewrite { adopted: Some(_), .. } => (Verb::Adopt, Stage::Adopt),
             Self::Rewrite { .. } => (Verb::Rewrite, Stage::Register),
-            Self::Health { .. } => (Verb::Health, Stage::Health),
             Self::Deregister { .. } => (Verb::Deregister, Stage::Deregister),
         }
     }
@@ -222,10 +208,7 @@ impl Change {
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
             Self::NoteOnService { difference, .. } => difference.to_string(),
-            Self::Register { attributes, .. } => {
-                let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
-                format!("{}{}", attributes.describe(), health.unwrap_or_default())
-            }
+            Self::Register { attributes, .. } => attributes.describe(),
             Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
                 let Exchange { address, because, .. } = &**exchange;
                 format!("{} in place of {address}: {because}", attributes.describe())
@@ -236,10 +219,6 @@ impl Change {
                 format!("{}: {former}{changed}{}", present.describe(), join(differences, ", "))
             }
             Self::Rewrite { differences, .. } => join(differences, ", "),
-            Self::Health { address, present, wanted, .. } => {
-                let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
-                format!("{address}: {present} -> {wanted}, since it is {ready}")
-            }
             Self::Deregister { address, because, waits_for: None, .. } => {
                 format!("{address}: {because}")
             }
@@ -278,8 +257,6 @@ pub enum Stage {
     Adopt,
     /// New and rewritten instances.
     Register,
-    /// The health of instances.
-    Health,
     /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
     Update,
     /// Notes on Cloud Map services for later runs.
@@ -349,10 +326,7 @@ impl Attributes {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verb = match self {
-            Self::Health { .. } => "report the health of",
-            _ => self.verb().as_str(),
-        };
+        let verb = self.verb().as_str();
         let place = self.place();
         match self.instance() {
             Some(instance) => write!(f, "{verb} {instance} in {place}"),
@@ -372,6 +346,6 @@ impl fmt::Display for NewService {
                 }
             }
         }
-        f.write_str(if self.custom_health { ", with a custom health check" } else { "" })
+        Ok(())
     }
 }

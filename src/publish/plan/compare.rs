@@ -28,7 +28,7 @@ pub fn compare(
     let comparing = Comparing { kept, present: &present, wanted: &wanted, place };
     comparing.add_requested(&mut comparison);
     comparing.add_unrequested(&mut comparison);
-    comparison.finish(wanted, &present)
+    comparison.finish(wanted)
 }
 
 /// Adds a remark if the instances of the holder lack what those of other owners have in common. If all of these have a port
@@ -88,25 +88,16 @@ impl Comparing<'_> {
         let wanted = self.wanted;
         let ours = &self.present.ours[id];
         let stale_address = ours.identity != *identity;
-        let serves = !stale_address && wanted.serves(attributes);
-        comparison.has_registered |= serves && self.is_held(id);
+        comparison.has_registered |= !stale_address && self.is_held(id);
         comparison.staying += 1;
-        let present = self.present.health(id);
-        let attributes = wanted.attributes_over(attributes, present);
-        let health = self.present.health_to_report(id, &attributes);
         // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the time.
         let again = (*ours.attributes != *attributes)
-            .then(|| ours.attributes.carry_over(&attributes))
+            .then(|| ours.attributes.carry_over(attributes))
             .map(|again| (Difference::between(ours.attributes, &again), again));
-        if let Some((mut differences, attributes)) = again.filter(|(it, _)| !it.is_empty()) {
+        if let Some((differences, attributes)) = again.filter(|(it, _)| !it.is_empty()) {
             let refused = wanted.refused.clone().into_iter();
             let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
             if reasons.is_empty() {
-                differences.extend(health.map(|wanted| Difference {
-                    attribute: "health".into(),
-                    present: Some(present.to_string()),
-                    wanted: Some(wanted.to_string()),
-                }));
                 comparison.is_missing |= stale_address;
                 let place = self.place.clone();
                 let change = Change::rewrite(place, id.clone(), attributes, differences);
@@ -117,19 +108,11 @@ impl Comparing<'_> {
                 comparison.held_back.extend(reasons);
             } else {
                 // It may keep the marks of a Service that is gone, and can be discovered all the same.
-                comparison.has_registered |= serves;
+                comparison.has_registered = true;
                 comparison.outdated.extend(reasons);
             }
         }
-        match health {
-            Some(wanted) => {
-                let (place, instance) = (self.place.clone(), id.clone());
-                let address = ours.attributes.describe();
-                let change = Change::Health { place, instance, address, present, wanted };
-                comparison.instances.insert(id.clone(), change);
-            }
-            None => comparison.unchanged += 1,
-        }
+        comparison.unchanged += 1;
     }
 
     fn add_new(&self, comparison: &mut Comparison, new_id: &str, attributes: &Attributes) {
@@ -226,15 +209,13 @@ pub struct Comparison {
 
 impl Comparison {
     /// Adds the reasons that concern all instances.
-    fn finish(mut self, wanted: WantedInstances, present: &Present) -> Self {
+    fn finish(mut self, wanted: WantedInstances) -> Self {
         if wanted.keeps_last_set() {
             self.held_back.push(Reason::NoneReady { kept: self.unchanged });
         }
         if wanted.keeps_all() {
             self.held_back.push(Reason::EndpointsTruncated);
         }
-        let unreadable = present.health_unreadable().cloned();
-        self.held_back.extend(unreadable.map(Reason::HealthUnreadable));
         self.held_back.extend(wanted.held_back);
         self
     }

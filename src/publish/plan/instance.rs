@@ -1,22 +1,18 @@
-//! The identity of an instance in a Cloud Map service, the id of a new one, the attributes to register one of ours
-//! again, with Cloud Map's limits for them, and its health.
+//! The identity of an instance in a Cloud Map service, the id of a new one, and the attributes to register one of ours
+//! again, with Cloud Map's limits for them.
 //!
 //! The probable owner of a foreign instance is reported to people, and an adoption leaves instances that ECS may have
 //! registered. Nothing else is decided by it: only [`Owner::owns`] decides whether this function may change an instance.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::observation::Observation;
 use crate::clusterset::attributes::{is_written, service_port};
 use crate::clusterset::id;
 use crate::model::attributes::{
-    ANNOTATED, AVAILABILITY_ZONE, HEALTH, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, PORT, REGION,
-    SCHEMA,
+    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, PORT, REGION, SCHEMA,
 };
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Flow, Foreign, Health, HealthSource,
-    InstanceKey, KnownHealth, Owner, PortOfService, ServiceKey, ServiceRef, attributes,
+    Attributes, Claims, Endpoint, Flow, Foreign, Owner, PortOfService, ServiceRef, attributes,
     fingerprint,
 };
 
@@ -100,8 +96,10 @@ impl Attributes {
     pub fn carry_over(&self, wanted: &Self) -> Self {
         let others = self.iter().filter(|(key, _)| !is_managed(key, self));
         let mut rewritten: Self = others.collect();
-        // A registration resets the health, and a registered instance without health reports is ready.
-        rewritten.set_initial_health(Health::Healthy);
+        // A registration resets the health to this value, and a registered instance is ready.
+        if rewritten.contains_key(INITIAL_HEALTH) {
+            rewritten.insert(INITIAL_HEALTH, "HEALTHY");
+        }
         rewritten.extend(wanted);
         rewritten.insert(SCHEMA, attributes::schema_over(self.get(SCHEMA)));
         rewritten
@@ -180,86 +178,11 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-// Readiness as health. By default only ready endpoints are registered. With `health: custom` all endpoints are, except
-// for terminating ones: a registration contains the health at its time, and later changes are reported to Cloud Map's
-// custom health check, which is not part of the attributes.
-//
-// A custom health check can only be added when a Cloud Map service is created; in services without one the default
-// applies.
-
 impl Endpoint {
-    /// The health with which an endpoint is registered; `None` if it is not.
-    pub fn health(&self, claims: &Claims, custom: bool) -> Option<Health> {
-        match (self.terminating, custom) {
-            (true, _) => (claims.keeps_serving && self.serving).then_some(Health::Healthy),
-            (false, true) => Some(Health::when(self.serving)),
-            (false, false) => self.ready.then_some(Health::Healthy),
-        }
+    /// Whether an endpoint is registered: a ready one, or a terminating one that serves if the Service keeps it.
+    pub fn is_published(&self, claims: &Claims) -> bool {
+        if self.terminating { claims.keeps_serving && self.serving } else { self.ready }
     }
-}
-
-impl Attributes {
-    /// Adds a health that we report.
-    pub fn report_health(&mut self, health: Health) {
-        self.extend([(INITIAL_HEALTH, health.as_str()), (HEALTH, "custom")]);
-    }
-
-    /// Sets the health of a registration with these attributes, if they have one.
-    pub fn set_initial_health(&mut self, health: Health) {
-        if self.contains_key(INITIAL_HEALTH) {
-            self.insert(INITIAL_HEALTH, health.as_str());
-        }
-    }
-
-    /// The health right after a registration with these attributes.
-    pub fn initial_health(&self) -> Health {
-        let stated = self.get(INITIAL_HEALTH).and_then(Health::parse);
-        stated.unwrap_or(Health::Healthy)
-    }
-}
-
-impl Observation {
-    /// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
-    /// `health: custom`, or if the health of one was reported before.
-    pub fn health_needed(&self, affected: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
-        let holders = &self.holders;
-        let with_check = self.registry.services.iter().filter(|(_, service)| service.custom_health);
-        let needed = with_check.map(|(key, _)| key).filter(|key| {
-            let holder = holders.holder(key).filter(|holder| affected.contains(*holder));
-            let claims = holder.and_then(|holder| self.desired.claims(holder));
-            let wanted = claims.is_some_and(|it| it.publish && it.health == HealthSource::Custom);
-            self.marked(key).any(|it| {
-                wanted || it.attributes.contains_key(HEALTH) && affected.contains(&it.service)
-            })
-        });
-        needed.cloned().collect()
-    }
-
-    /// The attributes to register an instance again without a change. A registration resets the health, so the initial
-    /// health is set to the present one.
-    pub fn as_it_is(&self, at: &InstanceKey, present: &Attributes) -> Attributes {
-        let service = self.registry.services.get(&at.service);
-        let mut again = present.clone();
-        if service.is_some_and(|service| service.custom_health) && present.contains_key(HEALTH) {
-            let health = present_health(service, &at.id, present);
-            again.insert(INITIAL_HEALTH, health.as_str());
-        }
-        again
-    }
-}
-
-/// The health of an instance in Cloud Map. Right after a registration Cloud Map may not report it yet; then it is the
-/// initial health of the attributes.
-pub fn present_health(
-    service: Option<&CloudMapService>,
-    id: &str,
-    attributes: &Attributes,
-) -> Health {
-    let known = match service.map(|service| &service.health) {
-        Some(KnownHealth::Read(known)) => known.get(id).copied(),
-        _ => None,
-    };
-    known.unwrap_or_else(|| attributes.initial_health())
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl Observation {
             }
             Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
             _ => {
-                let mut attributes = self.as_it_is(at, present);
+                let mut attributes = present.clone();
                 set(&mut attributes, mark, text);
                 let place = Place::of(&at.service, &self.registry);
                 let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);

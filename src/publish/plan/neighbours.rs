@@ -212,9 +212,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{
-        ClusterArn, Endpoint, Flow, HealthSource, Marks, NamespaceReference, Owner, ServiceRef,
-    };
+    use crate::model::{ClusterArn, Endpoint, Flow, Marks, NamespaceReference, Owner, ServiceRef};
 
     /// `key=value` separated by spaces; `4` and `6` are an address of the family.
     fn attributes(text: &str) -> Attributes {
@@ -236,7 +234,6 @@ mod tests {
             publish: true,
             attributes: self::attributes(attributes),
             maximum: None,
-            health: HealthSource::Membership,
             keeps_serving: false,
             keeps_last: false,
         }

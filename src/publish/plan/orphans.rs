@@ -13,9 +13,7 @@ use super::mark::NotePlace;
 use super::observation::{Observation, Plan};
 use super::removals::DeregisterReason;
 use crate::model::attributes::{ORPHANED, SIGHTING};
-use crate::model::{
-    ClusterArn, Existence, InstanceKey, Owner, Place, Policy, Registry, Timestamp, join_first,
-};
+use crate::model::{ClusterArn, Existence, Owner, Place, Policy, Registry, Timestamp, join_first};
 
 /// The number of names of Cloud Map services that a sentence lists.
 const NAMED: usize = 3;
@@ -155,13 +153,10 @@ impl Observation {
         }
     }
 
-    /// The place for the time. It prefers an instance that keeps its health when it is registered again.
+    /// The place for the time.
     fn place_for_time(&self) -> Option<NotePlace> {
         let text = self.now.to_string();
-        let services = self.registry.services.iter().filter(|(_, it)| !it.custom_health);
-        let preferred =
-            services.flat_map(|(key, _)| self.ours(key).map(|(id, _)| InstanceKey::new(key, id)));
-        self.place_for_note((ORPHANED, &text), preferred, &Plan::default())
+        self.place_for_note((ORPHANED, &text), std::iter::empty(), &Plan::default())
     }
 
     /// The noted time; if there are several, the latest. A time in the future was not written by this function.

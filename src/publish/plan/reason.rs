@@ -145,16 +145,6 @@ pub enum Reason {
     /// This account may not change the service.
     #[error("Cloud Map refuses to update the service: {0}")]
     UpdateRefused(String),
-    /// The Cloud Map service has no custom health check, so health cannot be reported.
-    #[error(
-        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service"
-    )]
-    NoCustomHealth,
-    /// The health of the instances could not be read, so no change of health is reported.
-    #[error(
-        "the health of the instances of this Cloud Map service could not be read, so none is changed: {0}"
-    )]
-    HealthUnreadable(String),
     /// SRV records and Route 53 health checks need a port, and no annotation sets it.
     #[error(
         "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
@@ -350,8 +340,6 @@ impl Reason {
             Self::NotInDns => ("NotInDns", false, Owner),
             Self::TagsUnreadable(_) => ("TagsUnreadable", false, Retry),
             Self::UpdateRefused(_) => ("UpdateRefused", false, Owner),
-            Self::NoCustomHealth => ("NoCustomHealth", false, Owner),
-            Self::HealthUnreadable(_) => ("HealthUnreadable", false, Retry),
             Self::PortNeeded { .. } => ("PortNeeded", true, Owner),
             Self::CnameService => ("CnameService", true, Owner),
             Self::DnsNotAllowed => ("DnsNotAllowed", true, Owner),

@@ -86,7 +86,6 @@ impl WantedRecords {
             kind: ServiceKind::Http,
             ttl: 0,
             routing_policy: RoutingPolicy::default(),
-            custom_health: false,
         };
         Some(Change::CreateService { place: self.place.clone(), service })
     }

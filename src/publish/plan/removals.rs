@@ -304,7 +304,7 @@ impl<'a> Removals<'a> {
         });
         let identity = Identity::of(candidate.attributes, false);
         let stays = |endpoint: &Endpoint| {
-            endpoint.health(claims, false).is_some()
+            endpoint.is_published(claims)
                 && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
         };
         let stays = || published.endpoints.iter().flatten().any(stays);

@@ -14,9 +14,8 @@ use super::compare::Comparison;
 use super::observation::{Observation, Plan, ServiceNote};
 use super::reason::Reason;
 use crate::model::{
-    Attributes, Claims, CloudMapService, ClusterArn, HealthSource, NamespaceKind, NewService,
-    Owner, Place, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, ServiceUpdate, Tags,
-    seconds,
+    Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, NewService, Owner, Place,
+    Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, ServiceUpdate, Tags, seconds,
 };
 
 impl Observation {
@@ -115,8 +114,7 @@ impl Observation {
         let name = claims.names.iter().find(same)?.clone();
         let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
         let routing_policy = claims.routing_policy.unwrap_or_default();
-        let custom_health = claims.health == HealthSource::Custom;
-        Some(NewService { namespace, name, kind, ttl, routing_policy, custom_health })
+        Some(NewService { namespace, name, kind, ttl, routing_policy })
     }
 
     /// Whether the only claimant of a name can be registered in its Cloud Map service.

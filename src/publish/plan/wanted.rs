@@ -2,19 +2,17 @@
 //! our instances that are there, by id and by identity, with the wanted instance that each is kept for. If there is no
 //! capacity for all, the present ones have priority.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::instance::{Identity, hash_of, is_managed, present_health};
+use super::instance::{Identity, hash_of, is_managed};
 use super::names::SetBy;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::shape::InstanceTemplate;
-use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, Owner, PublishedService,
-    ServiceKey, ServiceKind, ServiceRef,
+    Attributes, Claims, CloudMapService, Endpoint, Owner, PublishedService, ServiceKey,
+    ServiceKind, ServiceRef,
 };
 
 /// The instances that a Cloud Map service should have for the holder of the name.
@@ -39,24 +37,19 @@ pub struct WantedInstances<'a> {
 }
 
 impl WantedInstances<'_> {
-    /// Adds an instance. Pods on the host's network share their address, so they are one instance with the best health
-    /// of them. If one of them has a second address, its attributes are used.
-    pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
+    /// Adds an instance. Pods on the host's network share their address, so they are one instance. If one of them has a
+    /// second address, its attributes are used.
+    pub fn add(&mut self, id: String, instance: (Identity, Attributes)) {
         let Some(known) = self.instances.get_mut(&id) else {
             self.instances.insert(id, instance);
             return;
         };
-        let best = known.1.initial_health().min(instance.1.initial_health());
-        for (_, attributes) in [&mut *known, &mut instance] {
-            attributes.set_initial_health(best);
-        }
         if instance > *known {
             *known = instance;
         }
     }
 
-    /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then those
-    /// that do not terminate, then `present` ones, then those that Cloud Map does not refuse: one that it refuses would
+    /// Removes the instances that exceed the maximum, and returns their ids. Those that do not terminate have priority, then `present` ones, then those that Cloud Map does not refuse: one that it refuses would
     /// keep the place of another.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let Some((count, set_by)) =
@@ -72,7 +65,7 @@ impl WantedInstances<'_> {
             let (identity, attributes) = &self.instances[*id];
             let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
             let terminates = !identity.addresses().any(|it| lasting.contains(&it));
-            (attributes.initial_health(), terminates, is_refused && !present(id))
+            (terminates, is_refused && !present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
         let wanted = self.instances.len();
@@ -86,25 +79,6 @@ impl WantedInstances<'_> {
         let identity = Identity::of(present, self.template.distinguishes_ports());
         let mut instances = self.instances.values();
         instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
-    }
-
-    /// The attributes that replace those of an instance. While no endpoint is ready and the last instances stay, their
-    /// health does not change either.
-    pub fn attributes_over<'a>(
-        &self,
-        attributes: &'a Attributes,
-        present: Health,
-    ) -> Cow<'a, Attributes> {
-        let mut attributes = Cow::Borrowed(attributes);
-        if attributes.contains_key(INITIAL_HEALTH) && self.keeps_last_set() {
-            attributes.to_mut().insert(INITIAL_HEALTH, present.as_str());
-        }
-        attributes
-    }
-
-    /// Whether an instance is as healthy as any endpoint: it is healthy, or no endpoint is ready.
-    pub fn serves(&self, attributes: &Attributes) -> bool {
-        attributes.initial_health() == Health::Healthy || !self.ready
     }
 
     /// The most instances to keep or register, with the source of the number: the smaller of the annotated number and
@@ -150,23 +124,16 @@ impl WantedInstances<'_> {
     }
 
     /// Adds the instances of the endpoints.
-    fn add_endpoints(&mut self, observation: &Observation, has_check: bool) {
+    fn add_endpoints(&mut self, observation: &Observation) {
         let template @ InstanceTemplate { published, claims, .. } = self.template;
-        let requests_health = claims.health == HealthSource::Custom;
-        let custom = requests_health && has_check;
-        if requests_health && !has_check {
-            self.held_back.push(Reason::NoCustomHealth);
-        }
         let mut held_back = BTreeSet::new();
         for endpoint in published.endpoints.iter().flatten() {
-            let Some(health) = endpoint.health(claims, custom) else { continue };
+            if !endpoint.is_published(claims) {
+                continue;
+            }
             let fit = template.fit(endpoint, &self.holder, &observation.owner);
-            let asks = !fit.instances.is_empty() || !fit.unclear.is_empty();
-            self.ready |= asks && health == Health::Healthy;
-            for (identity, mut attributes) in fit.instances {
-                if custom {
-                    attributes.report_health(health);
-                }
+            self.ready |= !fit.instances.is_empty() || !fit.unclear.is_empty();
+            for (identity, attributes) in fit.instances {
                 let id = identity.new_id(&observation.owner, &self.holder);
                 self.add(id, (identity, attributes));
             }
@@ -193,9 +160,9 @@ impl Observation {
         let (published, claims) = self.claims_of(holder)?;
         let existing = self.registry.services.get(key);
         existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
-        let new = || self.new_service(key, holder).map(|it| (it.kind, it.custom_health));
-        let there = existing.map(|it| (it.kind, it.custom_health)).or_else(new);
-        let (kind, has_check) = there.unwrap_or((ServiceKind::Http, false));
+        let new = || self.new_service(key, holder).map(|service| service.kind);
+        let kind = existing.map(|service| service.kind).or_else(new);
+        let kind = kind.unwrap_or(ServiceKind::Http);
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
         let template = InstanceTemplate { kind, is_checked, published, claims, permit };
         let is_refused = matches!(kind, ServiceKind::Dns(_)) && self.rules.lacks_dns_rights;
@@ -210,7 +177,7 @@ impl Observation {
             template,
         };
         if claims.publish {
-            wanted.add_endpoints(self, has_check);
+            wanted.add_endpoints(self);
         }
         Ok(wanted)
     }
@@ -273,11 +240,6 @@ impl<'a> Present<'a> {
         Self { owner: &observation.owner, service, ours, by_identity }
     }
 
-    /// Our instance with an identity. If there are several, the first by id.
-    pub fn found(&self, identity: &Identity) -> Option<&'a String> {
-        self.by_identity.get(identity)?.first().copied()
-    }
-
     /// Whether an instance of ours is marked for this Service.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
         self.owner.marks_for(self.ours[id].attributes, service)
@@ -307,31 +269,6 @@ impl<'a> Present<'a> {
             Some(identity.new_id(self.owner, &self.owner.service_of(attributes)?))
         };
         std::iter::successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
-    }
-
-    /// The known health of an instance of ours.
-    pub fn health(&self, id: &String) -> Health {
-        present_health(self.service, id, self.ours[id].attributes)
-    }
-
-    /// Whether it is healthy as far as we report it. The health of an instance without `health: custom` is not
-    /// ours to judge.
-    pub fn serves(&self, id: &String) -> bool {
-        !self.ours[id].attributes.contains_key(HEALTH) || self.health(id) == Health::Healthy
-    }
-
-    /// The health in the attributes, if we report the health of this instance, and it differs from the known one and that
-    /// could be read.
-    pub fn health_to_report(&self, id: &String, attributes: &Attributes) -> Option<Health> {
-        let wanted = attributes.initial_health();
-        let is_read = self.health_unreadable().is_none();
-        let differs = attributes.contains_key(HEALTH) && wanted != self.health(id);
-        (is_read && differs).then_some(wanted)
-    }
-
-    /// The reason why the health of the instances could not be read.
-    pub fn health_unreadable(&self) -> Option<&String> {
-        self.service?.health.problem()
     }
 
     /// Our instance that is kept for each wanted instance, by the new id of the latter. It has the same identity, or it

@@ -56,7 +56,6 @@ def input_is_checked_first(trial: Trial) -> None:
         ("update_service", {"Id": service["ServiceId"], "Service": {"Description": long}}),
         ("register_instance", {**service, "InstanceId": long, "Attributes": {"k": "v"}}), ("deregister_instance", {**service, "InstanceId": long}),
         ("get_instance", {**service, "InstanceId": long}), ("list_instances", {**service, "MaxResults": 0}),
-        ("get_instances_health_status", {**service, "Instances": []}), ("update_instance_custom_health_status", {**service, "InstanceId": "a", "Status": "FINE"}),
         ("update_service_attributes", {**service, "Attributes": {"k": long}}), ("delete_service_attributes", {**service, "Attributes": []}),
     ]  # fmt: skip
     for operation, parameters in calls:

@@ -51,7 +51,7 @@ def instance_of_unknown_service(trial: Trial) -> None:
     asked: dict[str, object] = {"ServiceId": "srv-aaaaaaaaaaaaaaaa", "InstanceId": "a"}
     calls: list[tuple[str, dict[str, object]]] = [
         ("register_instance", {**asked, "Attributes": {"k": "v"}}), ("deregister_instance", asked), ("get_instance", asked),
-        ("list_instances", {"ServiceId": asked["ServiceId"]}), ("get_instances_health_status", {"ServiceId": asked["ServiceId"]}),
+        ("list_instances", {"ServiceId": asked["ServiceId"]}),
     ]  # fmt: skip
     for operation, parameters in calls:
         trial.expect(operation, "400 ServiceNotFound", trial.answer(operation, **parameters))

@@ -99,16 +99,6 @@ fn several_namespaces() -> Situation {
     Situation { name: "several namespaces", before, ..more }
 }
 
-/// The health of one pod has changed.
-fn other_health() -> Situation {
-    let before = |scene: &mut Scene| {
-        scene.claim(WEB, "web", PROD, &[1, 2]);
-        scene.change(WEB, |it| it.claim.reports_health = true);
-    };
-    let new = Situation::new("other health", |scene| scene.change(WEB, |it| it.ready(1, false)));
-    Situation { before, settings: ALONE, ..new }
-}
-
 /// The last instance of a service that the function created goes.
 fn emptied() -> Situation {
     let settings = &[("CLUSTERS", "blue"), ("DELETE_EMPTY_SERVICES", "true")];
@@ -166,7 +156,6 @@ fn reads() -> Vec<Case> {
         Case::of_call("ListTagsForResource", Situation::ttl(), "prod.local/pay"),
         Case::of_call("GetService", several_namespaces(), "service-"),
         Case::of_call("GetInstance", one_to_adopt(), "hand-1"),
-        Case::of_call("GetInstancesHealthStatus", Situation::custom_health(), "prod/web"),
         Case::of_call("DiscoverInstances", several_namespaces(), "prod"),
     ]
 }
@@ -181,7 +170,6 @@ fn writes() -> Vec<Case> {
         Case::of_call("DeleteService", emptied(), "prod.local/pay"),
         Case::of_call("CreateHttpNamespace", new_namespace(), "team"),
         Case::of_call("GetNamespace", namespace_of_another_party(), "team"),
-        Case::of_call("UpdateInstanceCustomHealthStatus", other_health(), "prod/web"),
         tagged("CreateService", new_name(), "prod/team"),
         tagged("CreateHttpNamespace", new_namespace(), "team"),
     ]

@@ -117,7 +117,6 @@ pub struct Claim {
     pub is_published: bool,
     pub keeps_last: bool,
     pub serves_on: bool,
-    pub reports_health: bool,
     pub maximum: Option<usize>,
     pub team: Option<&'static str>,
     /// An annotation with a value that is none.
@@ -203,7 +202,6 @@ impl Default for Claim {
             is_published: true,
             keeps_last: false,
             serves_on: false,
-            reports_health: false,
             maximum: None,
             team: None,
             bad: None,
@@ -324,7 +322,6 @@ impl World {
         add("publish", (!claim.is_published).then(|| "false".to_owned()));
         add("when-none-ready", claim.keeps_last.then(|| "keep".to_owned()));
         add("terminating", claim.serves_on.then(|| "keep-serving".to_owned()));
-        add("health", claim.reports_health.then(|| "custom".to_owned()));
         add("max-instances", claim.maximum.map(|it| it.to_string()));
         add("attributes", claim.team.map(|it| format!("team={it}")));
         if let Some((key, value)) = claim.bad {

@@ -22,11 +22,6 @@ pub struct Behaviour {
     pub uncounted: &'static str,
     /// From the end of an operation until DiscoverInstances shows it.
     pub discover_lag: Duration,
-    /// From the end of a registration until the health of the new instance is known; until then it is UNKNOWN, and a
-    /// report of it finds no instance.
-    pub health_lag: Duration,
-    /// From UpdateInstanceCustomHealthStatus to the change; about 30 s in the real service.
-    pub health_delay: Duration,
     /// The most items on a page, whatever MaxResults says (it may not ask for more than 100).
     pub page_limit: usize,
     /// Instances that one namespace may hold: an adjustable quota of the account.
@@ -77,8 +72,6 @@ impl Default for Behaviour {
             list_lag: Duration::ZERO,
             uncounted: "",
             discover_lag: Duration::ZERO,
-            health_lag: Duration::ZERO,
-            health_delay: Duration::from_millis(300),
             page_limit: 100,
             instances_per_namespace: 2000,
             namespaces: 50,

@@ -29,11 +29,7 @@ impl State {
         if found.iter().any(|(_, it)| has_all(it, &optional)) {
             found.retain(|(_, it)| has_all(it, &optional));
         }
-        service.keep_by_health(
-            &mut found,
-            health.unwrap_or(self.behaviour.default_health_filter),
-            self.now,
-        );
+        service.keep_by_health(&mut found, health.unwrap_or(self.behaviour.default_health_filter));
         let turn = self.calls.len() as u64;
         found.sort_by_key(|(id, _)| id::mix(id::hash(id) ^ turn));
         let show = |(id, instance): &(&String, &Arc<Instance>)| {
@@ -41,7 +37,7 @@ impl State {
                 "InstanceId": id,
                 "NamespaceName": http_name,
                 "ServiceName": service.name,
-                "HealthStatus": service.health_of(id, self.now),
+                "HealthStatus": service.health_of(id),
                 "Attributes": instance.attributes,
             })
         };
@@ -75,20 +71,15 @@ fn has_all(instance: &Instance, wanted: &BTreeMap<String, String>) -> bool {
 
 impl Service {
     /// Keeps what the filter wants; without a health check there is nothing to filter by.
-    fn keep_by_health(
-        &self,
-        found: &mut Vec<(&String, &Arc<Instance>)>,
-        filter: &str,
-        now: Instant,
-    ) {
-        let any_healthy = found.iter().any(|(id, _)| self.health_of(id, now) == "HEALTHY");
+    fn keep_by_health(&self, found: &mut Vec<(&String, &Arc<Instance>)>, filter: &str) {
+        let any_healthy = found.iter().any(|(id, _)| self.health_of(id) == "HEALTHY");
         let wanted = match filter {
             "HEALTHY_OR_ELSE_ALL" if any_healthy => "HEALTHY",
             "HEALTHY" | "UNHEALTHY" => filter,
             _ => return,
         };
         if self.has_health_check() {
-            found.retain(|(id, _)| self.health_of(id, now) == wanted);
+            found.retain(|(id, _)| self.health_of(id) == wanted);
         }
     }
 

@@ -68,10 +68,7 @@ impl State {
     fn guard_call(&mut self, accepted: &Accepted, service: Option<&str>, instance: Option<&str>) {
         let operation = accepted.operation.as_str();
         let (Some(service), Some(instance)) = (service, instance) else { return };
-        if !matches!(
-            operation,
-            "RegisterInstance" | "DeregisterInstance" | "UpdateInstanceCustomHealthStatus"
-        ) {
+        if !matches!(operation, "RegisterInstance" | "DeregisterInstance") {
             return;
         }
         let of_id = self.services.get(service);
@@ -153,8 +150,6 @@ impl State {
             "DeregisterInstance" => self.deregister_instance(input),
             "GetInstance" => self.get_instance(input),
             "ListInstances" => self.list_instances(input),
-            "GetInstancesHealthStatus" => self.get_instances_health_status(input),
-            "UpdateInstanceCustomHealthStatus" => self.update_instance_custom_health_status(input),
             "DiscoverInstances" => self.discover_instances(input),
             "DiscoverInstancesRevision" => self.discover_instances_revision(input),
             "GetOperation" => self.get_operation(input),

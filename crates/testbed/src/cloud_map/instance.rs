@@ -101,7 +101,6 @@ impl State {
         ended: Instant,
     ) -> Result<(), Failure> {
         let (list_lag, discover_lag) = (self.behaviour.list_lag, self.behaviour.discover_lag);
-        let health_lag = self.behaviour.health_lag;
         let rewrite_raises_revision = self.behaviour.rewrite_raises_revision;
         let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
         // The id becomes a label of the SRV record's target, and Route 53 refuses longer ones.
@@ -115,7 +114,7 @@ impl State {
         if service.instance(id).is_none() || rewrite_raises_revision {
             service.raise_revision(ended + discover_lag);
         }
-        service.start_health(id, &instance.attributes, ended + health_lag);
+        service.start_health(id, &instance.attributes);
         self.put(service_id, id, ended, (ended + list_lag, ended + discover_lag), Some(instance));
         Ok(())
     }

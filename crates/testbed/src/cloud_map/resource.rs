@@ -10,8 +10,6 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::health::Health;
-
 /// What makes the instances of a namespace's services findable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceKind {
@@ -111,7 +109,7 @@ pub struct Service {
     pub attributes: BTreeMap<String, String>,
     /// Changed by `State::put` alone.
     pub instances: BTreeMap<String, History>,
-    pub health: BTreeMap<String, Health>,
+    pub health: BTreeMap<String, &'static str>,
     pub revisions: Vec<(Instant, i64)>,
     /// The end of its last deregistration.
     pub last_removal: Option<Instant>,

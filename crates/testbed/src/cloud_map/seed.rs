@@ -146,7 +146,7 @@ impl CloudMap {
             let instance = Instance { attributes, created_by, creator_request_id: None };
             let now = state.now;
             let service = seeded(state, service_id);
-            service.start_health(id, &instance.attributes, now);
+            service.start_health(id, &instance.attributes);
             service.raise_revision(now);
             state.put(service_id, id, now, (now, now), Some(Arc::new(instance)));
         });

@@ -84,8 +84,8 @@ async fn a_foreign_instance_overwritten_is_seen_when_asked_for_and_when_done() {
 async fn a_call_that_is_throttled_was_made_all_the_same() {
     let (map, web) = watched();
     map.inject(Fault::on("*", FaultKind::Throttling).always());
-    let body = json!({ "ServiceId": web, "InstanceId": "task", "Status": "UNHEALTHY" });
-    let answer = call(&map, "UpdateInstanceCustomHealthStatus", body).await;
+    let body = json!({ "ServiceId": web, "InstanceId": "task" });
+    let answer = call(&map, "DeregisterInstance", body).await;
     assert_eq!(answer["__type"], "ThrottlingException");
     assert_eq!(map.take_violations().len(), 1);
 }

@@ -27,7 +27,6 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
         ("publish", texts("true;false;no;")),
         ("max-instances", texts("1;1000;+7;0;1001;x;;00005;12345")),
         ("attributes", attributes()),
-        ("health", texts("custom;membership;route53")),
         ("terminating", texts("drop;keep-serving;keep")),
         ("when-none-ready", texts("keep;empty;")),
     ]

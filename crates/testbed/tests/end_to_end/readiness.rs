@@ -1,11 +1,9 @@
-//! Pods that start, fail their probe and end, on a real cluster whose own controller says in its slices
-//! what they are: as health where the Service asks for it. Tables of the plan have membership with its two levers.
+//! Pods that start, fail their probe and end, on a real cluster whose own controller writes their conditions
+//! into its slices.
 //!
 //! A real API server that refuses the function: it forbids what RBAC does not allow with 403, and a
 //! token that it cannot verify with 401. Either is an error that Lambda's alarms see, and no instance
 //! is lost over it.
-
-use std::time::Duration;
 
 use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
@@ -22,9 +20,9 @@ const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";
 
 #[tokio::test]
-async fn readiness_of_a_real_cluster_is_followed_as_health() {
+async fn readiness_of_a_real_cluster_decides_which_pods_are_registered() {
     let Some(mut story) = Story::begin().await else { return };
-    story.pods_are_as_healthy_as_they_are_ready().await;
+    story.ready_pods_are_registered().await;
 }
 
 struct Story {
@@ -34,11 +32,9 @@ struct Story {
 }
 
 impl Story {
-    /// A cluster with the function beside it; what is reported of health takes effect at once.
+    /// A cluster with the function beside it.
     async fn begin() -> Option<Self> {
         let world = World::start().await;
-        let health_delay = Duration::ZERO;
-        world.cloud_map.behave(Behaviour { health_delay, ..Behaviour::default() });
         let cluster = RealCluster::start(&world, true).await?;
         cluster.apply_rbac().await;
         cluster.node().await;
@@ -46,24 +42,22 @@ impl Story {
         Some(Self { world, cluster, lambda })
     }
 
-    async fn pods_are_as_healthy_as_they_are_ready(&mut self) {
-        self.service("web", &[("health", "custom")]).await;
-        self.service("calm", &[("health", "custom"), ("terminating", "keep-serving")]).await;
+    async fn ready_pods_are_registered(&mut self) {
+        self.service("web", &[]).await;
+        self.service("calm", &[("terminating", "keep-serving")]).await;
         self.cluster.pod("web", "web-a", &["10.0.1.1"]).await;
         self.cluster.starting_pod("web", "web-b", &["10.0.1.2"]).await;
         self.cluster.pod("calm", "calm-a", &["10.0.2.1"]).await;
         self.cluster.wait_for_endpoints("web", &[("10.0.1.1", READY), ("10.0.1.2", "")]).await;
         self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", READY)]).await;
         self.sync().await;
-        assert_eq!(self.health("web"), ["10.0.1.1 HEALTHY", "10.0.1.2 UNHEALTHY"]);
+        assert_eq!(self.world.addresses("prod", "web"), ["10.0.1.1"]);
 
-        let before = self.world.instances("prod", "web");
         self.cluster.readiness("web-a", false).await;
         self.cluster.readiness("web-b", true).await;
         self.cluster.wait_for_endpoints("web", &[("10.0.1.1", ""), ("10.0.1.2", READY)]).await;
         self.sync().await;
-        assert_eq!(self.health("web"), ["10.0.1.1 UNHEALTHY", "10.0.1.2 HEALTHY"]);
-        assert_eq!(self.world.instances("prod", "web"), before, "no instance was touched");
+        assert_eq!(self.world.addresses("prod", "web"), ["10.0.1.2"]);
 
         self.cluster.readiness("web-a", true).await;
         self.cluster.end_pod("web-b").await;
@@ -71,13 +65,13 @@ impl Story {
         self.cluster.wait_for_endpoints("web", &[("10.0.1.1", READY), ("10.0.1.2", ENDING)]).await;
         self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", ENDING)]).await;
         self.sync().await;
-        assert_eq!(self.health("web"), ["10.0.1.1 HEALTHY"]);
-        assert_eq!(self.health("calm"), ["10.0.2.1 HEALTHY"]);
+        assert_eq!(self.world.addresses("prod", "web"), ["10.0.1.1"]);
+        assert_eq!(self.world.addresses("prod", "calm"), ["10.0.2.1"]);
 
         self.cluster.readiness("calm-a", false).await;
         self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", "terminating")]).await;
         self.sync().await;
-        assert!(self.health("calm").is_empty());
+        assert_eq!(self.world.addresses("prod", "calm"), [""; 0]);
     }
 
     /// A headless Service that claims its own name in `prod`.
@@ -98,17 +92,6 @@ impl Story {
             let writes = self.world.cloud_map.writes();
             assert!(!writes_nothing || writes == 0, "{answer}");
         }
-    }
-
-    /// Address and health of all that stands under a name of `prod`.
-    fn health(&self, name: &str) -> Vec<String> {
-        let service = self.world.cloud_map.find_service("prod", name).expect("it is created");
-        let known = self.world.cloud_map.health(&service);
-        let instances = self.world.instances("prod", name).into_iter();
-        let lines = instances.map(|(id, it)| format!("{} {}", it["AWS_INSTANCE_IPV4"], known[&id]));
-        let mut lines: Vec<String> = lines.collect();
-        lines.sort();
-        lines
     }
 }
 

@@ -45,7 +45,7 @@ pub fn assert_allowed(world: &World, plan: &Plan) {
             let Some(marked) = world.0.owner.service_of(attributes) else { continue };
             let allowed = world.0.permit(&marked, key).is_ok();
             let held = holders.holder(key).into_iter();
-            let held = held.flat_map(|holder| publishable(&world.0, holder, key));
+            let held = held.flat_map(|holder| publishable(&world.0, holder));
             let held: Vec<IpAddr> = held.flatten().collect();
             let asked = Identity::of(attributes, true).addresses().any(|it| held.contains(&it));
             assert!(

@@ -14,10 +14,9 @@ use super::world::{
     self, A, AAAA, BOTH, CNAME, HTTP, Kubernetes, SRV, World, named, of_other_cluster, ours,
     service, with,
 };
-use crate::model::attributes::{AVAILABILITY_ZONE, HEALTH, INITIAL_HEALTH, PORT, SCHEMA};
+use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
 use crate::model::{
-    Attributes, CloudMapService, Endpoint, Family, Health, KnownHealth, NamespaceKind, ServiceKind,
-    SignedDuration, Tags,
+    Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind, SignedDuration, Tags,
 };
 use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{Guard, NamePolicy, Policy, Rules, ServiceLimit};
@@ -58,13 +57,11 @@ pub fn course() -> impl Strategy<Value = Course> {
         service_limit: ServiceLimit(limit),
         ..Rules::default()
     });
-    let all = (rules, failing, any::<bool>(), any::<bool>(), any::<bool>(), few(1..9, 2000));
-    all.prop_map(|(rules, failing, side_by_side, resets, late, namespace_quota)| Course {
+    let all = (rules, failing, any::<bool>(), few(1..9, 2000));
+    all.prop_map(|(rules, failing, side_by_side, namespace_quota)| Course {
         rules,
         side_by_side,
         failing,
-        resets,
-        late,
         namespace_quota,
     })
 }
@@ -141,12 +138,12 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
         (place, also, 0..3_i64, ports, families),
-        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely()), any::<bool>()),
+        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely())),
     )
         .prop_map(
             move |(
                 (place, also, created, ports, families),
-                (has, endpoints, levers, keeps, (truncated, mistaken), custom),
+                (has, endpoints, levers, keeps, (truncated, mistaken)),
             )| {
                 let new = service(name, place).created(created).port(ports);
                 let new = also.into_iter().fold(new, Kubernetes::also);
@@ -154,7 +151,6 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
                 let new = new.levers(levers.0, levers.1).keeps(keeps.0, keeps.1);
                 let new = if truncated { new.truncated() } else { new };
                 let new = levers.2.into_iter().fold(new, Kubernetes::ttl);
-                let new = if custom { new.custom_health() } else { new };
                 if mistaken { new.mistaken() } else { new }
             },
         )
@@ -189,7 +185,6 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
         select(&[HTTP, A, A, AAAA, BOTH, SRV, SRV, CNAME][..]).boxed()
     };
     let instances = vec(instance(), 0..=6);
-    let health = (prop::bool::weighted(0.8), vec(option::of(any::<bool>()), 6));
     let tags = prop_oneof![
         4 => Just(world::tagged("cloud-map-sync")),
         2 => Just(world::tagged("team-a")),
@@ -198,8 +193,8 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
     ];
     let ttls = prop_oneof![2 => Just(vec![60]), 1 => Just(vec![15]), 1 => Just(vec![15, 60])];
     let unreadable = prop::bool::weighted(0.05);
-    (kind, instances, health, (tags, ttls), unreadable).prop_map(
-        move |(kind, instances, (custom_health, healthy), (tags, ttls), unreadable)| {
+    (kind, instances, (tags, ttls), unreadable).prop_map(
+        move |(kind, instances, (tags, ttls), unreadable)| {
             let ttls = ttls.into_iter().filter(|_| kind != HTTP).collect();
             let distinguishes_ports = !matches!(kind, A | AAAA | BOTH);
             let mut service = CloudMapService::created("arn".into(), place, kind);
@@ -207,12 +202,6 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
             let instances = instances
                 .map(|(id, attributes)| (id.of(&attributes, distinguishes_ports), attributes));
             let instances: BTreeMap<String, Attributes> = instances.collect();
-            let known = instances
-                .keys()
-                .zip(healthy)
-                .filter_map(|(id, healthy)| Some((id.clone(), Health::when(healthy?))));
-            service.custom_health = custom_health;
-            service.health = KnownHealth::Read(known.filter(|_| custom_health).collect());
             service.instances = (!unreadable).then_some(instances.into_iter().collect());
             service.unreadable = unreadable.then(|| "throttled".to_owned());
             (service.tags, service.ttls) = (tags, ttls);
@@ -262,7 +251,6 @@ fn instance() -> impl Strategy<Value = (Id, Attributes)> {
             (SCHEMA, "2"),
             ("color", "red"),
             (INITIAL_HEALTH, "UNHEALTHY"),
-            (HEALTH, "custom"),
             ("AWS_ALIAS", "x"),
         ],
         0..=3,

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use super::simulation::Simulation;
 use super::world::tagged;
 use crate::model::{
-    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, NewService, Outcome, ServiceKey,
-    ServiceKind, ServiceUpdate,
+    Attributes, CloudMapService, NewService, Outcome, ServiceKey, ServiceKind, ServiceUpdate,
 };
 use crate::publish::passes::Effect;
 use crate::publish::plan::{Change, Stage};
@@ -61,8 +60,6 @@ impl Simulation {
                 let present = self.instance(&key, instance);
                 assert_eq!(present, None, "{change}: somebody has that id");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
-                self.set_health(&key, instance, Some(attributes.initial_health()));
-                self.fresh.insert(InstanceKey::new(&key, instance));
                 self.assert_within_limits(change);
             }
             Change::Rewrite { instance, attributes, exchange, adopted, .. } => {
@@ -78,18 +75,10 @@ impl Simulation {
                 }
                 self.assert_allowed(change, attributes);
                 self.instances(&key).insert(instance.clone(), attributes.clone());
-                if self.course.resets {
-                    self.set_health(&key, instance, Some(attributes.initial_health()));
-                }
-            }
-            Change::Health { instance, wanted, .. } => {
-                self.assert_health_may_change(change, *wanted);
-                self.set_health(&key, instance, Some(*wanted));
             }
             Change::Deregister { instance, .. } => {
                 self.assert_may_go(change);
                 self.instances(&key).remove(instance);
-                self.set_health(&key, instance, None);
                 self.assert_still_served(change);
             }
             Change::UpdateService { update, .. } => self.update_service(&key, update),
@@ -125,7 +114,6 @@ impl Simulation {
             created.ttls.insert(service.ttl);
         }
         created.tags = tagged(&self.world.0.owner.id);
-        created.custom_health = service.custom_health;
         let former = self.world.0.registry.services.insert(key, created);
         assert_eq!(former, None, "{name} exists");
         arn
@@ -141,13 +129,6 @@ impl Simulation {
     fn instances(&mut self, key: &ServiceKey) -> &mut BTreeMap<String, Attributes> {
         let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
         service.instances.as_mut().expect("its instances were read")
-    }
-
-    fn set_health(&mut self, key: &ServiceKey, id: &str, health: Option<Health>) {
-        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
-        let KnownHealth::Read(known) = &mut service.health else { panic!("it is the truth") };
-        known.remove(id);
-        known.extend(health.filter(|_| service.custom_health).map(|it| (id.to_owned(), it)));
     }
 
     pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {

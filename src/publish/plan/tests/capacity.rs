@@ -3,12 +3,11 @@
 
 use insta::assert_snapshot;
 
-use super::health::{checked, registered};
 use super::world::{
     Kubernetes, World, foreign, of_other_cluster, ours, own, pod, pods, service, with,
 };
+use crate::model::Attributes;
 use crate::model::attributes::{ORPHANED, SIGHTING};
-use crate::model::{Attributes, Health};
 use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit};
 
 /// The changes of a sync under these limits.
@@ -123,20 +122,6 @@ fn a_service_above_its_limit_exchanges_one_for_one() {
     assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
-    ");
-}
-
-#[test]
-fn an_instance_of_which_only_the_health_is_reported_stands() {
-    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("six", "10.0.0.6")];
-    let web = service("shop/web", "http/web").custom_health().ready(pods);
-    let present = registered("one", "10.0.0.1", "HEALTHY");
-    let known = [("a", Health::Unhealthy)];
-    let world = checked(World::of(web), [("a", present)], &known);
-    assert_snapshot!(planned(&world, 2), @r"
-    shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
-    shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
-    ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service can have 2, and 0 in it are not ours (ServiceFull)
     ");
 }
 

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::world::{HTTP, World, foreign, key, named, ours, owner_of, with};
 use crate::model::attributes::{EXPORT, HEARTBEAT, PORT};
 use crate::model::{
-    Attributes, Flow, Foreign, Health, Marks, Namespace, NewService, Owner, Place, RoutingPolicy,
+    Attributes, Flow, Foreign, Marks, Namespace, NewService, Owner, Place, RoutingPolicy,
     ServiceName,
 };
 use crate::publish::plan::{Adopted, Change, DeregisterReason, Exchange, Former};
@@ -21,7 +21,6 @@ fn creation(namespace: Namespace) -> Change {
         kind: HTTP,
         ttl: 0,
         routing_policy: RoutingPolicy::default(),
-        custom_health: true,
     };
     Change::CreateService { place: place(), service }
 }
@@ -72,13 +71,6 @@ fn changes() -> Vec<Change> {
                 former: Former::Unmarked(Foreign::Unknown),
             })),
         },
-        Change::Health {
-            place: place(),
-            instance: instance.clone(),
-            address: address.clone(),
-            present: Health::Healthy,
-            wanted: Health::Unhealthy,
-        },
         Change::Deregister { place: place(), instance, marked, address, because, waits_for: None },
     ]
 }
@@ -101,7 +93,6 @@ fn what_each_change_is() {
     rewrite a in http/web: Register, 0, a registration
     rewrite a in http/web: Register, 0, a registration, shop/old loses one
     adopt a in http/web: Adopt, 0, a registration
-    report the health of a in http/web: Health, 0
     deregister a in http/web: Deregister, -1, shop/old loses one
     ");
 }

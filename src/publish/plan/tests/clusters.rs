@@ -123,10 +123,9 @@ impl Fleet {
         }
     }
 
-    /// Whether one sync of each cluster reaches its state, as if it were the only one. There are three exceptions in
+    /// Whether one sync of each cluster reaches its state, as if it were the only one. There are two exceptions in
     /// these worlds: an id of another cluster is free only after a sync of that cluster, an endpoint that the records
-    /// of a new service would not carry may fit into the service that another cluster creates, and only that one may
-    /// have a custom health check, with which pods that are not ready are registered.
+    /// of a new service would not carry may fit into the service that another cluster creates.
     fn needs_one_sync_each(&mut self) -> bool {
         let mut needs_one = true;
         for cluster in &mut self.clusters {
@@ -150,7 +149,6 @@ fn waits_for_another(reason: &Reason) -> bool {
             | Reason::RecordTypeMismatch { .. }
             | Reason::RecordsMisfit { .. }
             | Reason::PortNeeded { .. }
-            | Reason::NoCustomHealth
     )
 }
 
@@ -168,12 +166,11 @@ fn foreign(registry: &Registry, owners: &[&Owner]) -> Vec<Instance> {
 
 /// A course without guard, limits and name policy, which properties of one cluster are about.
 fn alone(course: &Course, create_namespaces: bool) -> Course {
-    let Course { side_by_side, failing, resets, late, .. } = *course;
+    let Course { side_by_side, failing, .. } = *course;
     let policy = course.rules.policy;
     let rules = Rules { policy, create_namespaces, guard: arbitrary::OFF, ..Rules::default() };
     let mut alone = Course { rules, ..Course::undisturbed() };
     (alone.side_by_side, alone.failing) = (side_by_side, failing);
-    (alone.resets, alone.late) = (resets, late);
     alone
 }
 

@@ -7,15 +7,13 @@ use proptest::prelude::*;
 
 use super::allowed::assert_allowed;
 use super::arbitrary;
-use super::promises::{findable, is_custom, our_addresses, publishable};
+use super::promises::{findable, our_addresses, publishable};
 use super::seeds::config;
 use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, lines_of};
 use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
-use crate::model::{
-    Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags,
-};
-use crate::publish::plan::instance::{Identity, present_health};
+use crate::model::{Attributes, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags};
+use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{
     Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Stage,
     WaitsFor,
@@ -70,9 +68,9 @@ proptest! {
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {
-        // There is no guard, since its mark is a change too. The health that adoption states is then correct.
+        // There is no guard, since its mark is a change too.
         let rules = Rules { guard: arbitrary::OFF, ..course.rules };
-        let course = Course { rules, failing: 0, resets: true, ..course };
+        let course = Course { rules, failing: 0, ..course };
         let mut simulation = Simulation::new(world, course);
         let mut foreign = simulation.foreign();
         let adopted = simulation.adopt(&Adoption::default());
@@ -240,8 +238,7 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
         if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
             continue;
         }
-        let ready = publishable(&world.0, holder, key);
-        assert_healthy_when_serving(world, key, holder);
+        let ready = publishable(&world.0, holder);
         let there: BTreeSet<_> = our_addresses(&world.0, key).collect();
         for addresses in &ready {
             let found = addresses.iter().any(|address| there.contains(address));
@@ -254,36 +251,12 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     }
 }
 
-/// If health is ours to write, an instance is healthy when one of the pods behind it serves.
-fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &ServiceRef) {
-    let service = &world.0.desired.services[holder];
-    let there = world.0.registry.services.get(key).filter(|_| is_custom(&world.0, service, key));
-    if there.is_none() {
-        return;
-    }
-    let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving);
-    for (id, attributes) in world.0.registry.instances(key) {
-        let marked = world.0.owner.service_of(attributes);
-        let stated: Vec<_> = Identity::of(attributes, true).addresses().collect();
-        let behind = |endpoint: &&Endpoint| endpoint.addresses().any(|it| stated.contains(&it));
-        let behind = service.endpoints.iter().flatten().filter(behind);
-        let serves = |endpoint: &Endpoint| endpoint.serving && (keeps || !endpoint.terminating);
-        let serving: Vec<bool> = behind.map(serves).collect();
-        // If several pods share an address in part, the cases in `health` cover it.
-        let alike = serving.iter().all(|it| *it == serving[0]);
-        if marked.as_ref() == Some(holder) && !serving.is_empty() && alike {
-            let health = present_health(there, id, attributes);
-            assert_eq!(health, Health::when(serving[0]), "{id} under {key:?}");
-        }
-    }
-}
-
 /// Whether a name passes to another Service, since its holder has nothing ready. The instances that the next holder
 /// takes over then depend on the order of the removals.
 pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
     holders.held().any(|(key, holder)| {
-        findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
+        findable(&world.0, holder).is_empty() && holders.claimants(key).count() > 1
     })
 }
 
@@ -327,7 +300,7 @@ fn services(world: &World) -> BTreeSet<ServiceRef> {
 fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
     let holders = Holders::decide(&world.0);
     for (key, former) in before.iter().filter(|(key, former)| !holders.holds(key, former)) {
-        let ready = findable(&world.0, former, key);
+        let ready = findable(&world.0, former);
         assert!(ready.is_empty(), "{former} lost {key:?} and has {ready:?} ready");
     }
 }

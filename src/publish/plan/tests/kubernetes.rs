@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::world::{named, split};
 use crate::model::{
-    BadAnnotation, Claims, Endpoint, Family, HealthSource, NamespaceReference, PortReference,
-    PublishedService, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
+    BadAnnotation, Claims, Endpoint, Family, NamespaceReference, PortReference, PublishedService,
+    RoutingPolicy, ServiceName, ServicePort, ServiceRef,
 };
 
 /// A Kubernetes Service under construction.
@@ -26,7 +26,6 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         maximum: None,
         keeps_serving: false,
         keeps_last: false,
-        health: HealthSource::Membership,
         names: vec![ServiceName::parse(&claimed).expect("a name")],
         namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
         ttl: None,
@@ -105,12 +104,6 @@ impl Kubernetes {
     pub fn keeps(mut self, serving: bool, last: bool) -> Self {
         let claims = self.claims();
         (claims.keeps_serving, claims.keeps_last) = (serving, last);
-        self
-    }
-
-    /// Annotates `health: custom`.
-    pub fn custom_health(mut self) -> Self {
-        self.claims().health = HealthSource::Custom;
         self
     }
 

@@ -18,7 +18,6 @@ mod export_adoption;
 mod exports;
 mod full_namespaces;
 mod guard;
-mod health;
 mod instances;
 mod kubernetes;
 mod moves;

@@ -160,9 +160,6 @@ fn the_time_is_noted_on_one_instance_of_the_dead_cluster() {
     let world = left_behind();
     let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
     assert_snapshot!(lines_of(&plan), @"shop/web: rewrite dns/web b: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
-    // Not if a registration would start the health of a dead pod anew, while there is another instance.
-    let checked = left_behind().with("dns/web", |service| service.custom_health = true);
-    assert_snapshot!(lines_of(&OrphanStep::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
     assert_snapshot!(lines_of(&OrphanStep::Note.plan(&noted(world, &since(DAY)).0)), @"");
 }
 

@@ -4,10 +4,9 @@ use insta::assert_snapshot;
 
 use serde_json::json;
 
-use super::health::{checked, registered};
 use super::name_policy::rules;
 use super::world::{Kubernetes, World, lines_of, ours, own, pod, service, tagged, with};
-use crate::model::{Endpoint, Health};
+use crate::model::Endpoint;
 use crate::publish::plan::{Policy, Rules};
 
 #[test]
@@ -82,12 +81,6 @@ fn registered_for(web: Kubernetes) -> World {
     World::of(web).http("web", instances)
 }
 
-fn unhealthy() -> World {
-    let web = service("shop/web", "http/web").custom_health().ready(one());
-    let instance = registered("one", "10.0.0.1", "HEALTHY");
-    checked(World::of(web), [("a", instance)], &[("a", Health::Unhealthy)])
-}
-
 fn other_ttl() -> World {
     let web = service("shop/web", "dns/web").ttl(15).ready(one());
     World::of(web).dns("web", []).with("dns/web", |service| {
@@ -125,7 +118,6 @@ fn a_policy_makes_these_changes_and_tells_the_others() {
         ("create", World::of(web()), ALL),
         ("register", World::of(web()), ALL),
         ("rewrite", registered_for(web().ready([pod("new", "10.0.0.1")])), UPSERTING),
-        ("health", unhealthy(), UPSERTING),
         ("update", other_ttl(), UPSERTING),
         ("no ready endpoint", registered_for(web().ready(one())), UPSERTING),
         ("max-instances", registered_for(web().levers(true, Some(1))), UPSERTING),

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
-use crate::model::{
-    Endpoint, Health, HealthSource, InstanceKey, PublishedService, ServiceKey, ServiceRef,
-};
+use crate::model::{Endpoint, InstanceKey, PublishedService, ServiceKey, ServiceRef};
 use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{Change, Holders, Observation, Plan, plan};
 
@@ -47,7 +45,7 @@ impl Simulation {
             let is_found = |name: &ServiceKey, addresses: &[IpAddr]| {
                 our_addresses(&self.world.0, name).any(|it| addresses.contains(&it))
             };
-            let wanted = names.iter().map(|name| (name, findable(&self.world.0, &marked, name)));
+            let wanted = names.iter().map(|name| (name, findable(&self.world.0, &marked)));
             let wanted: Vec<_> = wanted.filter(|(_, ready)| !ready.is_empty()).collect();
             let mut found = wanted.iter().flat_map(|(name, ready)| {
                 ready.iter().map(move |addresses| is_found(name, addresses))
@@ -62,7 +60,7 @@ impl Simulation {
         let maximum = has_maximum(&self.world.0, &marked);
         for name in names {
             let ready = if maximum { publishable } else { findable };
-            let ready = ready(&self.world.0, &marked, name);
+            let ready = ready(&self.world.0, &marked);
             let there: Vec<IpAddr> = our_addresses(&self.world.0, name).collect();
             let found = |addresses: &&Vec<IpAddr>| addresses.iter().any(|it| there.contains(it));
             let enough = if maximum { 1 } else { ready.len() };
@@ -90,24 +88,6 @@ impl Simulation {
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
-    /// Health is reported only of ours, and only if there is a check to report it to. While none is ready, nothing gets
-    /// worse if the last ones stay. An exchange for a pod that is not ready states that in its registration, and the
-    /// report only repeats it.
-    pub fn assert_health_may_change(&self, change: &Change, wanted: Health) {
-        let marked = self.assert_ours(change);
-        let key = &change.place().key;
-        assert!(self.world.0.registry.services[key].custom_health, "{change}: there is no check");
-        let service = &self.world.0.desired.services[&marked];
-        let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_last);
-        let serving = service.endpoints.iter().flatten().any(|endpoint| endpoint.serving);
-        let present = self.instance(key, change.instance().expect("an instance"));
-        let is_stated = present.is_some_and(|it| it.initial_health() == wanted);
-        assert!(
-            !keeps || serving || is_stated || wanted == Health::Healthy,
-            "{change}: none is ready"
-        );
-    }
-
     /// A registration leaves its service with no more instances than that takes.
     pub fn assert_within_limits(&self, change: &Change) {
         let held = self.world.0.registry.services[&change.place().key].held();
@@ -119,7 +99,7 @@ impl Simulation {
         let key = &change.place().key;
         let empty = our_addresses(&self.world.0, key).next().is_none();
         if let Some(holder) = self.holders.get(key).filter(|_| empty) {
-            let ready = findable(&self.world.0, holder, key);
+            let ready = findable(&self.world.0, holder);
             assert!(ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
         }
     }
@@ -151,20 +131,6 @@ fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
     truncated.is_some_and(|it| it.claims.as_ref().is_ok_and(|claims| claims.publish))
 }
 
-/// Whether the readiness of a Service's pods shows as their health under a name.
-pub fn is_custom(observation: &Observation, service: &PublishedService, key: &ServiceKey) -> bool {
-    let there = observation.registry.services.get(key).map(|service| service.custom_health);
-    let checked = there.unwrap_or_else(|| is_created_with_check(observation, key));
-    service.claims.as_ref().is_ok_and(|claims| claims.health == HealthSource::Custom && checked)
-}
-
-/// Whether the holder of a name asks for a custom health check.
-fn is_created_with_check(observation: &Observation, key: &ServiceKey) -> bool {
-    let holders = Holders::decide(observation);
-    let claims = holders.holder(key).and_then(|holder| observation.desired.claims(holder));
-    claims.is_some_and(|claims| claims.health == HealthSource::Custom)
-}
-
 /// Whether a Service wants fewer instances than it may have endpoints.
 fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
     let claims = observation.desired.services.get(service).map(|service| &service.claims);
@@ -174,14 +140,10 @@ fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
 }
 
 /// The addresses of endpoints that are to be found under a name and may be published, by endpoint.
-pub fn publishable(
-    observation: &Observation,
-    service: &ServiceRef,
-    key: &ServiceKey,
-) -> Vec<Vec<IpAddr>> {
+pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
     let Ok(rule) = observation.rule(service) else { return Vec::new() };
     let allowed = |address: &IpAddr| rule.is_none_or(|rule| rule.allows_address(*address));
-    let mut found = to_be_found(observation, service, key);
+    let mut found = to_be_found(observation, service);
     for addresses in &mut found {
         addresses.retain(allowed);
     }
@@ -191,25 +153,16 @@ pub fn publishable(
 
 /// The endpoints of which no address is refused. The remaining addresses of an endpoint may be of a family that the
 /// records do not carry.
-pub fn findable(
-    observation: &Observation,
-    service: &ServiceRef,
-    key: &ServiceKey,
-) -> Vec<Vec<IpAddr>> {
-    let found = to_be_found(observation, service, key);
-    let mut publishable = publishable(observation, service, key);
+pub fn findable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
+    let found = to_be_found(observation, service);
+    let mut publishable = publishable(observation, service);
     publishable.retain(|addresses| found.contains(addresses));
     publishable
 }
 
 /// The addresses of endpoints that are to be found, without those that no Service may publish.
-fn to_be_found(
-    observation: &Observation,
-    service: &ServiceRef,
-    key: &ServiceKey,
-) -> Vec<Vec<IpAddr>> {
+fn to_be_found(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
     let service = observation.desired.services.get(service);
-    let custom = service.is_some_and(|service| is_custom(observation, service, key));
     let published =
         |service: &&PublishedService| service.claims.as_ref().map_or(true, |claims| claims.publish);
     let service = service.filter(published);
@@ -217,7 +170,7 @@ fn to_be_found(
         .is_some_and(|service| service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving));
     let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
     let endpoints = endpoints.filter(|endpoint| {
-        if endpoint.terminating { keeps && endpoint.serving } else { custom || endpoint.ready }
+        if endpoint.terminating { keeps && endpoint.serving } else { endpoint.ready }
     });
     let addresses = endpoints.map(|endpoint: &Endpoint| {
         let addresses = endpoint.addresses();

@@ -57,7 +57,6 @@ fn reasons() -> Vec<Reason> {
             RepeatedNamespace::of("web.shop.local", "shop.local").expect("it repeats it"),
         ),
         Reason::TagsUnreadable("no".into()),
-        Reason::HealthUnreadable("no".into()),
     ]
 }
 
@@ -111,7 +110,6 @@ fn what_follows_from_each_reason() {
     PortNotServed: event, remark
     RepeatedNamespace: event, remark
     TagsUnreadable: failed
-    HealthUnreadable: failed
     ");
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::clusters::Interruption;
 use super::world::World;
-use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
+use crate::model::{Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
 use crate::publish::plan::{
     Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, plan,
@@ -20,10 +20,6 @@ pub struct Course {
     pub side_by_side: bool,
     /// The calls that fail: call n, counted from 0, fails if bit n is set.
     pub failing: u64,
-    /// A registration over an instance starts its health anew; otherwise a later report shows that.
-    pub resets: bool,
-    /// The health of the instances that this sync registered is not reported before the next sync.
-    pub late: bool,
     /// The number of instances that Cloud Map takes in a namespace.
     pub namespace_quota: usize,
 }
@@ -32,8 +28,7 @@ impl Course {
     /// Nothing comes between, and the Services take their turns in the order of their names.
     pub fn undisturbed() -> Self {
         let rules = Rules::default();
-        let (resets, namespace_quota) = (true, 2000);
-        Self { rules, side_by_side: false, failing: 0, resets, late: false, namespace_quota }
+        Self { rules, side_by_side: false, failing: 0, namespace_quota: 2000 }
     }
 }
 
@@ -44,8 +39,6 @@ pub struct Simulation {
     pub course: Course,
     pub(super) calls: u32,
     pub(super) writes: u32,
-    /// The instances that the present sync registered.
-    pub(super) fresh: BTreeSet<InstanceKey>,
     /// The namespaces in which Cloud Map refused a registration of the present sync.
     pub(super) refusals: BTreeSet<String>,
     /// The holder of each name when the present sync began.
@@ -58,13 +51,13 @@ impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
         let mut world = world.under(course.rules.clone());
         world.0.expect_namespaces();
-        let (fresh, refusals, holders, interruption) = Default::default();
+        let (refusals, holders, interruption) = Default::default();
         let (calls, writes) = (0, 0);
-        Self { world, course, calls, writes, fresh, refusals, holders, interruption }
+        Self { world, course, calls, writes, refusals, holders, interruption }
     }
 
-    /// The observation of a run. It does not read services that are empty and unclaimed, endpoints of Services that it
-    /// is not about, or health that no Service asks for.
+    /// The observation of a run. It does not read services that are empty and unclaimed, or endpoints of Services that it
+    /// is not about.
     pub fn observe(&self, selection: &Selection) -> Observation {
         let mut observation = self.world.0.clone();
         observation.extent = match selection {
@@ -81,20 +74,7 @@ impl Simulation {
         for (name, service) in &mut observed.desired.services {
             service.endpoints.take_if(|_| !observed.affected.contains(name));
         }
-        self.read_health(&mut observed);
         observed
-    }
-
-    fn read_health(&self, observed: &mut Observation) {
-        let asked = observed.health_needed(&observed.affected);
-        for (key, service) in &mut observed.registry.services {
-            if !asked.contains(key) {
-                service.health = KnownHealth::Unread;
-            } else if let KnownHealth::Read(known) = &mut service.health {
-                let is_fresh = |id: &String| self.fresh.contains(&InstanceKey::new(key, id));
-                known.retain(|id, _| !(self.course.late && is_fresh(id)));
-            }
-        }
     }
 
     pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
@@ -116,7 +96,6 @@ impl Simulation {
     /// One sync. Returns the number of calls that changed something.
     pub fn sync(&mut self, selection: &Selection) -> u32 {
         let before = self.writes;
-        self.fresh.clear();
         self.refusals.clear();
         let observed = self.observe(selection);
         let (plan, affected) = (plan(&observed), &observed.affected);
@@ -162,9 +141,7 @@ impl Simulation {
             Step::Read(again) => {
                 let mut seen = turn.observation.clone();
                 self.read_again(&mut seen, &again.keys, &again.services);
-                let mut seen = seen.reread(&again);
-                self.read_health(&mut seen);
-                turn.observed(seen);
+                turn.observed(seen.reread(&again));
             }
             Step::ReadEndpoints(read) => {
                 let services = read.services.into_keys().collect();

@@ -31,7 +31,6 @@ situations! {
     annotation_removed;
     service_deleted;
     ttl;
-    custom_health;
     shared_name;
     new_namespace;
     empty_service;

@@ -31,18 +31,16 @@ impl State {
     pub fn of(scene: &Scene) -> Self {
         let (cloud_map, mut state) = (&scene.fleet.cloud_map, Self::default());
         for (namespace, mut service) in scene.fleet.all_services() {
-            let health = cloud_map.health(&service.id);
             let instances = by_address(cloud_map.instances(&service.id));
             service.id.clear();
             let place = (namespace, service.name.clone());
             state.lines.insert(format!("{place:?} {service:?}"));
             let addresses = state.addresses.entry(place.clone()).or_default();
-            for (name, (id, mut attributes)) in instances {
+            for (name, (_, mut attributes)) in instances {
                 // The guard's note says which run first met the loss.
                 attributes.remove("cloud-map-sync/guard");
                 addresses.extend(attributes.get("AWS_INSTANCE_IPV4").cloned());
-                let health = health.get(&id);
-                state.lines.insert(format!("{place:?} {name} {health:?} {attributes:?}"));
+                state.lines.insert(format!("{place:?} {name} {attributes:?}"));
             }
         }
         for (number, cluster) in CLUSTERS.into_iter().enumerate() {

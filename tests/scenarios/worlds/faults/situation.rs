@@ -114,23 +114,6 @@ impl Situation {
         Self::new("ttl", |scene| scene.change(PAY, |it| it.claim.ttl = Some(15)))
     }
 
-    pub fn custom_health() -> Self {
-        let before = |scene: &mut Scene| {
-            scene.claim(WEB, "web", PROD, &[1, 2]);
-            scene.change(WEB, |it| {
-                it.claim.reports_health = true;
-                it.ready(1, false);
-            });
-        };
-        let change = |scene: &mut Scene| {
-            scene.change(WEB, |it| {
-                it.ready(1, true);
-                it.ready(2, false);
-            });
-        };
-        Self { before, ..Self::new("custom health", change) }
-    }
-
     pub fn shared_name() -> Self {
         Self::new("shared name", |scene| {
             scene.give(GREEN_WEB, &[3]);
@@ -297,11 +280,5 @@ impl Scene {
         let exporter = Exporter { created, pods, ..Exporter::default() };
         self.world.clusterset.exporters.insert(place, exporter);
         self.change_exporter(place, |_| {});
-    }
-}
-
-impl Service {
-    pub fn ready(&mut self, number: u8, is_ready: bool) {
-        self.endpoints.get_mut(&number).expect("an endpoint").is_ready = is_ready;
     }
 }

@@ -153,12 +153,7 @@ fn legal(operation: &str) -> Vec<FaultKind> {
         ),
         "UpdateService" => (&["DuplicateRequest", "ServiceNotFound"], FAILS),
         "DeleteService" => (&["ResourceInUse", "ServiceNotFound"], &[]),
-        "UpdateInstanceCustomHealthStatus" => {
-            (&["CustomHealthNotFound", "InstanceNotFound", "ServiceNotFound"], &[])
-        }
-        "GetInstance" | "GetInstancesHealthStatus" => {
-            (&["InstanceNotFound", "ServiceNotFound"], &[])
-        }
+        "GetInstance" => (&["InstanceNotFound", "ServiceNotFound"], &[]),
         "GetService" | "ListInstances" => (&["ServiceNotFound"], &[]),
         "GetOperation" => (&["OperationNotFound"], &[]),
         "ListTagsForResource" => (&["ResourceNotFoundException"], &[]),

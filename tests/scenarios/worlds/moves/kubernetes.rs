@@ -101,10 +101,10 @@ fn claim() -> impl Strategy<Value = Claim> {
         option::weighted(0.15, select(&["shop", "till"][..])),
         option::weighted(0.06, select(&BAD[..])),
     );
-    let flags = (prop::bool::weighted(0.93), rarely(), rarely(), rarely());
+    let flags = (prop::bool::weighted(0.93), rarely(), rarely());
     (place, values, flags).prop_map(|((names, namespace), values, flags)| {
         let (port, ttl, maximum, team, bad) = values;
-        let (is_published, keeps_last, serves_on, reports_health) = flags;
+        let (is_published, keeps_last, serves_on) = flags;
         Claim {
             names,
             namespace,
@@ -113,7 +113,6 @@ fn claim() -> impl Strategy<Value = Claim> {
             is_published,
             keeps_last,
             serves_on,
-            reports_health,
             maximum,
             team,
             bad,
@@ -149,7 +148,6 @@ fn claimed(claim: &Claim) -> String {
         (!claim.is_published, "not published"),
         (claim.keeps_last, "keeping the last"),
         (claim.serves_on, "serving on"),
-        (claim.reports_health, "reporting health"),
     ];
     let flags = flags.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned());
     let values = [

@@ -71,8 +71,6 @@ fn call_fails() -> impl Strategy<Value = Move> {
         "DeregisterInstance",
         "GetOperation",
         "GetInstance",
-        "GetInstancesHealthStatus",
-        "UpdateInstanceCustomHealthStatus",
         "*",
     ];
     let all = (select(operations.to_vec()), any::<Index>(), 0..6_usize, 1..8_usize);

@@ -32,8 +32,6 @@ pub struct Held {
     pub records: Option<Vec<RecordType>>,
     pub ttls: BTreeSet<i64>,
     pub instances: BTreeMap<String, Attributes>,
-    /// The custom health of its instances; empty without a check.
-    pub health: BTreeMap<String, &'static str>,
 }
 
 /// The registry as it is now.
@@ -48,11 +46,6 @@ pub fn registry(fleet: &Fleet, world: &World) -> Registry {
                 == Some(world.settings.owner),
             has_sighting: view.attributes.keys().any(|it| it.contains("guard")),
             ttls: view.dns.iter().flat_map(|dns| dns.records.iter().map(|(_, it)| *it)).collect(),
-            health: if view.custom_health {
-                fleet.cloud_map.health(&view.id)
-            } else {
-                BTreeMap::new()
-            },
             records: view.dns.map(|dns| dns.records.into_iter().map(|(it, _)| it).collect()),
             instances: fleet.cloud_map.instances(&view.id),
         };

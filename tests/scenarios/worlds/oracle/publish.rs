@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, Claim, Endpoint, NAMES, Reference, Service, TEAM, World};
 use super::{
-    Held, Key, MOST, MOST_IN_NAMESPACE, Registry, Seen, addresses_of, endpoints, instance,
-    instances, is_of_amber, is_served, marks, opted_in, possible_keys, served,
+    Held, Key, MOST, MOST_IN_NAMESPACE, Registry, Seen, endpoints, instance, instances,
+    is_of_amber, is_served, marks, opted_in, possible_keys, served,
 };
 use crate::fleet::Attributes;
 use testbed::cloud_map::NamespaceKind;
@@ -31,7 +31,6 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
             view.names()?;
             view.leftovers()?;
             view.attributes()?;
-            view.health()?;
         } else {
             view.unserved()?;
         }
@@ -379,10 +378,6 @@ impl View<'_> {
         if is_published {
             let as_they_are = self.ready(service).into_iter().map(|it| (it.v4, it.v6, None));
             may.extend(as_they_are.filter(|it| stood.contains(it)));
-            // With the health of its pods a Service also has those that are not ready, where the service has the check.
-            if service.claim.reports_health {
-                may.extend(self.wanted(key, &unready(service), false));
-            }
         }
         // What a Service left that waits for its other names, and the last set of the holder.
         let is_none_ready = self.ready(service).is_empty();
@@ -516,7 +511,7 @@ impl View<'_> {
     }
 
     /// Whether a Service has its names: one that does not, also since a name is denied or does not take a pod that serves
-    /// while it ends or of which it reports the health, or any of those that are not ready, stays under its former ones.
+    /// while it ends, or any of those that are not ready, stays under its former ones.
     fn is_satisfied(&self, name: usize, service: &Service) -> bool {
         let keys = self.keys(name, &service.claim);
         let parts = |it: &Service, are_terminating: bool| -> Vec<Seen> {
@@ -525,9 +520,9 @@ impl View<'_> {
         let serves_on = service.claim.serves_on;
         let mut all = service.clone();
         let are_unready = self.ready(service).is_empty();
-        let reported =
-            all.endpoints.values_mut().filter(|_| service.claim.reports_health || are_unready);
-        reported.for_each(|it| it.is_ready = true);
+        if are_unready {
+            all.endpoints.values_mut().for_each(|it| it.is_ready = true);
+        }
         !keys.is_empty()
             && service.claim.names.iter().all(|it| self.world.allows(it))
             && keys.iter().all(|key| {
@@ -538,8 +533,7 @@ impl View<'_> {
                     .iter()
                     .all(|it| self.wanted(key, &all, *it).len() >= parts(&all, *it).len());
                 if are_unready {
-                    let keeps = service.claim.keeps_last || service.claim.reports_health;
-                    return fits && is_alone && !keeps;
+                    return fits && is_alone && !service.claim.keeps_last;
                 }
                 fits && standing.get(NAMES[name]).is_some_and(|it| wanted.is_subset(it))
             })
@@ -579,47 +573,6 @@ impl View<'_> {
 /// Whether other parties may have left no room for what the function adds.
 fn is_full(attributes: &Attributes) -> bool {
     attributes.keys().filter(|it| it.starts_with("by-hand")).count() > 15
-}
-
-/// The same Service as if those of its endpoints were ready that are not.
-fn unready(service: &Service) -> Service {
-    let mut service = service.clone();
-    service.endpoints.values_mut().for_each(|it| it.is_ready = !it.is_ready);
-    service
-}
-
-// Health: what a Service that reports it has alone, in a service with the check, is as healthy as its pod is ready.
-// While none is, one that keeps the last ones leaves their health alone.
-impl View<'_> {
-    fn health(&self) -> Result<(), String> {
-        for (key, held) in self.rest {
-            let [(number, service)] = self.claimants(key)[..] else { continue };
-            let addresses = |service: &Service| -> BTreeSet<String> {
-                self.ready(service).into_iter().flat_map(|it| [it.v4, it.v6]).flatten().collect()
-            };
-            let (ready, unready) = (addresses(service), addresses(&unready(service)));
-            let Claim { reports_health, keeps_last, .. } = service.claim;
-            let is_owed = self.world.settings.policy == "sync" && service.claim.bad.is_none();
-            if !is_owed || !reports_health || keeps_last && ready.is_empty() {
-                continue;
-            }
-            for (id, status) in &held.health {
-                let attributes = &held.instances[id];
-                let is_own = self.mark(attributes) == Some(NAMES[number]);
-                let all_in =
-                    |set: &BTreeSet<String>| addresses_of(attributes).all(|it| set.contains(it));
-                let wanted = match (all_in(&ready), all_in(&unready)) {
-                    (true, _) => "HEALTHY",
-                    (_, true) => "UNHEALTHY",
-                    _ => continue,
-                };
-                if is_own && !is_full(attributes) && *status != wanted {
-                    return Err(format!("{id} in {key:?} is {status}, and its pod is {wanted}"));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 // New namespaces: one that is claimed for a ready endpoint and is not there is created if the setting says so. An older

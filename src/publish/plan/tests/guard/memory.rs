@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::{after, at, marks, minutes, ready, seen, shops, stand};
-use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
-use crate::model::{Attributes, GuardState, Health, KnownHealth, Selection};
+use crate::model::attributes::SIGHTING;
+use crate::model::{Attributes, GuardState, Selection};
 use crate::publish::plan::tests::world::{
     NOW, World, foreign, key, lines_of, named, of_other_cluster, ours, pod, pods, service, with,
-    written,
 };
 use crate::publish::plan::{Extent, Policy, Rules};
 
@@ -183,27 +182,4 @@ fn a_policy_that_rewrites_nothing_remembers_nothing() {
         assert_eq!(forgets, usize::from(policy == Policy::UpsertOnly), "{}", lines_of(&plan));
         assert_eq!(stand(&plan).is_some(), policy == Policy::Sync, "{policy}");
     }
-}
-
-/// A registration starts the health anew with the state that it gives.
-#[test]
-fn to_remember_something_on_an_instance_does_not_change_its_health() {
-    let mut world = shops(&[("a", 4, None), ("b", 4, None)]);
-    for place in ["http/a", "http/b"] {
-        world = world.with(place, |it| {
-            it.custom_health = true;
-            let instances = it.instances.as_mut().expect("read");
-            for attributes in instances.values_mut() {
-                attributes.insert(INITIAL_HEALTH, "HEALTHY");
-                attributes.insert(HEALTH, "custom");
-            }
-            let known = instances.keys().map(|id| (id.clone(), Health::Unhealthy));
-            it.health = KnownHealth::Read(known.collect());
-        });
-    }
-    let plan = world.plan();
-    let marked = ["http/a", "http/b"].map(|place| written(&plan, place)).into_iter().flatten();
-    let health: Vec<String> =
-        marked.filter_map(|(_, it)| Some(it.get(INITIAL_HEALTH)?.to_owned())).collect();
-    assert_eq!(health, ["UNHEALTHY"]);
 }
