@@ -124,6 +124,17 @@ pub fn claims(
     Some(if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) })
 }
 
+/// The annotations under the prefix that the function does not read: misspelt keys, or those of another program.
+pub fn unknown_keys<'a>(
+    annotations: &'a BTreeMap<String, String>,
+    prefix: &str,
+) -> impl Iterator<Item = &'a String> {
+    annotations.keys().filter(move |key| {
+        let name = key.strip_prefix(prefix);
+        name.is_some_and(|name| DOCUMENTED.iter().all(|known| known.name != name))
+    })
+}
+
 struct AnnotationReader<'a> {
     annotations: &'a BTreeMap<String, String>,
     prefix: &'a str,
@@ -316,6 +327,25 @@ mod tests {
         let claims = claimed(&all).expect("annotated").expect("valid");
         assert_eq!(claims.namespace.to_string(), "prod.local");
         assert_eq!((claims.ttl, claims.ports.len()), (Some(15), 1));
+    }
+
+    #[test]
+    fn annotations_under_the_prefix_that_are_not_read_are_unknown() {
+        for (key, is_unknown) in [
+            ("cloudmap.controller/hostname", false),
+            ("cloudmap.controller/when-none-ready", false),
+            ("cloudmap.controller/claim", true),
+            ("cloudmap.controller/health", true),
+            ("cloudmap.controller/hostnames", true),
+            ("cloudmap.controller/Hostname", true),
+            ("cloudmap.controller/", true),
+            ("cloudmap.controllers/hostnames", false),
+            ("external-dns.alpha.kubernetes.io/hostname", false),
+        ] {
+            let annotations = BTreeMap::from([(key.to_owned(), "x".to_owned())]);
+            let found = unknown_keys(&annotations, "cloudmap.controller/").count();
+            assert_eq!(found, usize::from(is_unknown), "{key}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::object::{
 use super::{Error, Kubernetes, MAX_NAMED, objects};
 use crate::model::{
     BadAnnotation, Claims, Condition, Desired, Export, ExportedPort, ExportedService, Family,
-    ImportType, Kind, Member, NamespaceReference, NotExportable, Properties, Protocol,
+    FirstNames, ImportType, Kind, Member, NamespaceReference, NotExportable, Properties, Protocol,
     PublishedService, Selection, ServiceExport, ServicePort, ServiceRef, Timestamp,
 };
 
@@ -112,7 +112,9 @@ pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<Publ
     let own = || NamespaceReference::NameOrId(metadata.namespace.clone());
     let namespace = reading.default_namespace.clone().unwrap_or_else(own);
     let claims = annotation::claims(&metadata.annotations, &reading.prefix, &namespace)?;
-    Some(published(service, claims))
+    let unknown = annotation::unknown_keys(&metadata.annotations, &reading.prefix);
+    let unknown_annotations = FirstNames::of(unknown);
+    Some(PublishedService { unknown_annotations, ..published(service, claims) })
 }
 
 /// A Service with these claims, from its own object alone.
@@ -130,6 +132,7 @@ fn published(service: &Service, claims: Result<Claims, Vec<BadAnnotation>>) -> P
         families: families(service),
         endpoints: None,
         truncated: false,
+        unknown_annotations: None,
         export: None,
     }
 }

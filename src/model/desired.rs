@@ -49,6 +49,8 @@ pub struct PublishedService {
     pub endpoints: Option<Vec<Endpoint>>,
     /// Whether the cluster truncated that list, so that a missing endpoint may exist.
     pub truncated: bool,
+    /// The annotations under our prefix that the function does not read.
+    pub unknown_annotations: Option<FirstNames>,
     /// The export, in the flow of exports.
     pub export: Option<Arc<ExportedService>>,
 }

@@ -454,8 +454,9 @@ counts! {
 impl Counts {
     /// The counts of the lines of one cluster.
     pub fn of(report: &ClusterReport) -> Self {
+        let remarks = report.held_back.iter().filter(|line| line.remark).count();
         let mut counts = Self {
-            held_back: report.held_back.len(),
+            held_back: report.held_back.len() - remarks,
             unreadable: usize::from(report.error.is_some()),
             ..Self::default()
         };

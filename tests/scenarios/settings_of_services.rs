@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, OWNER, annotated};
 use crate::run::{
-    converge, converged, held_back, plan, said_of, settled, sync, sync_service, synced, writes,
+    converge, converged, held_back, plan, remarks, said_of, settled, sync, sync_service, synced,
+    writes,
 };
 use testbed::cloud_map::RecordType::{A, Aaaa};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
@@ -78,6 +79,23 @@ async fn routing_policy_is_set_at_creation_and_only_reported_later() {
     assert_eq!(held_back(&report), ["RoutingPolicyFixed"], "{report}");
     let said = said_of(&report, "RoutingPolicyFixed");
     assert!(said.contains("WEIGHTED") && said.contains("MULTIVALUE"), "{said}");
+}
+
+#[tokio::test]
+async fn service_with_unknown_annotations_is_treated_without_them_and_a_remark_names_them() {
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+    for key in ["claim", "health", "hostnames"] {
+        fleet.annotate("web", key, "shared");
+    }
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(remarks(&report), ["UnknownAnnotation"], "{report}");
+    assert_eq!(report.counts.held_back, 0, "{report}");
+    let said = said_of(&report, "UnknownAnnotation");
+    let keys = ["claim", "health", "hostnames"].map(|key| format!("cloudmap.controller/{key}"));
+    assert!(said.contains(&keys.join(", ")), "{said}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
 #[tokio::test]

@@ -219,13 +219,10 @@ fn repeated_namespaces(
     repeated.map(|repeated| format!("if {namespace} is a DNS namespace, {repeated}")).collect()
 }
 
-/// A key with our prefix that is none of ours: misspelt, or of another controller with the same prefix.
+/// A remark on each annotation that the function does not read.
 fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
-    let keys = service.metadata.annotations.keys();
-    let ours = keys.filter_map(|key| key.strip_prefix(prefix));
-    let is_known = |key: &&str| annotation::DOCUMENTED.iter().any(|known| known.name == *key);
-    let unknown = ours.filter(|key| !is_known(key));
-    unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
+    let unknown = annotation::unknown_keys(&service.metadata.annotations, prefix);
+    unknown.map(|key| format!("the function reads no annotation {key}")).collect()
 }
 
 /// The file for the default prefix.

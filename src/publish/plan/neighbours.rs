@@ -255,6 +255,7 @@ mod tests {
             families: BTreeSet::new(),
             endpoints: Some(vec![endpoint]),
             truncated: false,
+            unknown_annotations: None,
             export: None,
         }
     }

@@ -11,7 +11,7 @@ use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    Attributes, BadAnnotation, ClusterArn, Place, Policy, PortReference, Records,
+    Attributes, BadAnnotation, ClusterArn, FirstNames, Place, Policy, PortReference, Records,
     RepeatedNamespace, RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace,
     without_leading_zeros,
 };
@@ -31,6 +31,9 @@ pub enum Reason {
     /// An annotation is invalid.
     #[error("{0}; registered instances stay")]
     BadAnnotation(BadAnnotation),
+    /// Annotations under our prefix that the function does not read.
+    #[error("the function reads no annotation {0}; the Service is treated without it")]
+    UnknownAnnotation(FirstNames),
     /// The Cloud Map namespace is missing or ambiguous.
     #[error("{0}; registered instances stay")]
     Namespace(UnresolvedNamespace),
@@ -316,6 +319,7 @@ impl Reason {
         use UnresolvedNamespace::{Ambiguous, Missing};
         match self {
             Self::BadAnnotation(_) => ("BadAnnotation", true, Owner),
+            Self::UnknownAnnotation(_) => ("UnknownAnnotation", false, Owner),
             Self::Namespace(Missing { .. }) => ("NamespaceMissing", true, Owner),
             Self::Namespace(Ambiguous { is_left: true, .. }) => {
                 ("NamespaceAmbiguous", true, Others)
@@ -380,8 +384,17 @@ impl Reason {
 
     /// Whether it holds nothing back: the Service has all that its annotations ask for.
     pub fn is_remark(&self) -> bool {
-        use Reason::{NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace};
-        matches!(self, NeighboursDiffer(_) | NotInDns | PortNotServed { .. } | RepeatedNamespace(_))
+        use Reason::{
+            NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace, UnknownAnnotation,
+        };
+        matches!(
+            self,
+            NeighboursDiffer(_)
+                | NotInDns
+                | PortNotServed { .. }
+                | RepeatedNamespace(_)
+                | UnknownAnnotation(_)
+        )
     }
 
     /// Whether the reason is the capacity of Cloud Map.

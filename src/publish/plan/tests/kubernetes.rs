@@ -33,6 +33,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         ports: Vec::new(),
     };
     let annotated = PublishedService {
+        unknown_annotations: None,
         export: None,
         uid: String::new(),
         created: 100,

@@ -7,7 +7,9 @@ use insta::assert_snapshot;
 
 use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
-use crate::model::{BadAnnotation, PortReference, RepeatedNamespace, UnresolvedNamespace};
+use crate::model::{
+    BadAnnotation, FirstNames, PortReference, RepeatedNamespace, UnresolvedNamespace,
+};
 use crate::publish::plan::names::SetBy;
 use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote};
 use crate::report::NoteLine;
@@ -56,6 +58,7 @@ fn reasons() -> Vec<Reason> {
         Reason::RepeatedNamespace(
             RepeatedNamespace::of("web.shop.local", "shop.local").expect("it repeats it"),
         ),
+        Reason::UnknownAnnotation(FirstNames::of(["a/claim"]).expect("a name")),
         Reason::TagsUnreadable("no".into()),
     ]
 }
@@ -109,6 +112,7 @@ fn what_follows_from_each_reason() {
     NotInDns: event, remark
     PortNotServed: event, remark
     RepeatedNamespace: event, remark
+    UnknownAnnotation: event, remark
     TagsUnreadable: failed
     ");
 }
