@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{
-    ClusterArn, Family, Instances, MaybeRead, Namespace, ServiceName, Timestamp, display, join,
-    words,
+    Family, Instances, MaybeRead, Namespace, ServiceName, Timestamp, display, join, words,
 };
 
 /// A Cloud Map service and the instances in it.
@@ -20,8 +19,6 @@ pub struct CloudMapService {
     pub description: Option<String>,
     /// The TTLs of its records in seconds; several if another client gave each record type its own.
     pub ttls: BTreeSet<u32>,
-    /// The TTL that each other cluster of this run requests for its name; `None` if it requests no TTL.
-    pub ttls_asked: BTreeMap<ClusterArn, Option<u32>>,
     /// `None` if it has no records.
     pub routing_policy: Option<RoutingPolicy>,
     /// A health check of Route 53.

@@ -104,7 +104,6 @@ impl From<ServiceNote> for NoteLine {
     fn from(note: ServiceNote) -> Self {
         let kind = match note {
             ServiceNote::Unread { .. } => NoteKind::NotRead,
-            ServiceNote::TtlWaits { .. } => NoteKind::Waits,
         };
         Self { note: kind, detail: note.to_string() }
     }

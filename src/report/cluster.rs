@@ -201,8 +201,6 @@ words! {
     pub enum NoteKind {
         /// The Cloud Map service was not read, which is no failure.
         NotRead = "not read",
-        /// A setting of the service waits for other clusters.
-        Waits = "waits",
     }
 }
 

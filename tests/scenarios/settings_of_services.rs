@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{Fleet, OWNER, annotated};
+use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::run::{
     converge, converged, held_back, plan, remarks, said_of, settled, sync, sync_service, synced,
     writes,
@@ -65,6 +65,61 @@ async fn update_that_another_party_is_at_is_decided_again_on_what_that_brought()
         let accepted: Vec<_> = updates.map(|call| call.status == 200).collect();
         assert_eq!(accepted, [vec![false], vec![true; made]].concat(), "{report}");
     }
+}
+
+/// Cloud Map refuses every registration of blue. Green has the instances, and asks for more.
+#[tokio::test]
+async fn cluster_whose_registrations_are_all_refused_leaves_the_ttl_to_the_one_with_instances() {
+    let (fleet, green) = Fleet::with_green().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    fleet.annotate("web", "ttl", "15");
+    let claims = annotated("web", "prod.local", "web");
+    green.service(claims.annotate("cloudmap.controller/ttl", "90"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let [of_blue, of_green] =
+        [fleet.function().await, fleet.function_with(&[("CLUSTERS", "green")]).await];
+    assert!(sync(&of_green).await.ok);
+    let refused = FaultKind::Error(400, "InvalidInput", "refused");
+    let web = fleet.cloud_map.service_id("prod.local", "web");
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", refused).service(&web).always());
+    let updates = || fleet.cloud_map.count("UpdateService");
+
+    for _ in 0..2 {
+        for function in [&of_blue, &of_green] {
+            let report = sync(function).await;
+            assert_eq!((report.ok, updates()), (true, 0), "{report}");
+        }
+    }
+    let report = sync(&of_blue).await;
+
+    assert_eq!(records(&fleet, "web"), [(A, 90)]);
+    let said = said_of(&report, "TtlStays");
+    assert!(said.contains("TTL 90 s and the annotation asks for 15"), "{said}");
+    assert_eq!(remarks(&report), ["TtlStays"], "{report}");
+}
+
+/// Each asks for another TTL of the records that they share.
+#[tokio::test]
+async fn clusters_that_share_a_name_lower_its_ttl_and_the_last_one_there_raises_it() {
+    let (fleet, green) = Fleet::with_green().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let claims = annotated("web", "prod.local", "web");
+    green.service(claims.annotate("cloudmap.controller/ttl", "15"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let function = fleet.function_with(&[("CLUSTERS", "blue,green")]).await;
+    converge(&fleet, &function).await;
+    assert_eq!(records(&fleet, "web"), [(A, 15)]);
+
+    fleet.annotate("web", "ttl", "90");
+    let report = converge(&fleet, &function).await;
+    assert_eq!(records(&fleet, "web"), [(A, 15)]);
+    let said = said_of(&report, "TtlStays");
+    assert!(said.contains("TTL 15 s and the annotation asks for 90"), "{said}");
+
+    green.delete_service("shop", "web");
+    synced(&function).await;
+    converge(&fleet, &function).await;
+    assert_eq!(records(&fleet, "web"), [(A, 90)]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::mirror::{Moment, Namespaces};
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Class, SIDE_BY_SIDE};
 use crate::error::chain;
-use crate::model::{CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey};
+use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
 use crate::publish::plan::Missing;
 
 impl SharedRegistry {
@@ -168,10 +168,8 @@ impl SharedRegistry {
         old.retain(|key| self.is_old(key));
         self.read_entries(&old, self.began).await?;
         for key in &old {
-            let before = registry.services.remove(key);
+            registry.services.remove(key);
             if let Some(entry) = self.memory.mirror().listed(key) {
-                let ttls_asked = before.map(|service| service.ttls_asked).unwrap_or_default();
-                let entry = CloudMapService { ttls_asked, ..entry };
                 registry.services.insert(key.clone(), entry);
             }
         }

@@ -22,8 +22,8 @@ use crate::clusterset::{id, record};
 use crate::kubernetes::services::{self, AnnotationSettings};
 use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices};
 use crate::model::{
-    CloudMapService, Desired, Flow, Member, Namespace, NamespaceReference, Owner, Registry,
-    Selection, ServiceKey, ServiceRef, Tags, Timestamp,
+    CloudMapService, Desired, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
+    ServiceKey, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Rules};
 use mirror::Namespaces;
@@ -187,13 +187,6 @@ impl World<'_> {
         let services = observed.registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {
             service.was_ours = self.registry.memory.known().ours.contains(&service.arn);
-        }
-        if self.owner.flow == Flow::Annotations {
-            let asked = observed.ttls_asked();
-            let is_all =
-                observed.extent.is_whole() && observed.is_clear() && observed.registry.is_current();
-            let (registry, cluster) = (&mut observed.registry, &self.owner.cluster);
-            self.registry.exchange_ttls(registry, cluster, asked, is_all);
         }
         self.read_tags_of_unread(observed).await;
         self.read_needed_tags(observed).await;

@@ -20,8 +20,8 @@ use super::mirror::{MEMBERS_STAND, Mirror, Moment, Namespaces, Services};
 use crate::cloud_map::{CloudMap, SharedResults, Unread};
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
-    Attributes, CloudMapService, ClusterArn, Member, Namespace, NamespaceReference, Owner,
-    Registry, Selection, ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
+    Attributes, CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
+    ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
 use crate::publish::plan::Refusals;
 
@@ -60,8 +60,6 @@ pub struct SharedRegistry {
     pub(super) shared: Mutex<BTreeSet<String>>,
     /// The results of the calls that change it, for all clusters that are kept in it.
     pub results: SharedResults,
-    /// The TTLs that each cluster of this invocation asks for.
-    asked: std::sync::Mutex<BTreeMap<ClusterArn, AskedTtls>>,
     /// The first cluster of this invocation that has begun to write its record under each id.
     claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
 }
@@ -91,7 +89,6 @@ impl SharedRegistry {
             read: OnceCell::new(),
             listing: Mutex::default(),
             results: SharedResults::default(),
-            asked: std::sync::Mutex::default(),
             claims: std::sync::Mutex::default(),
         }
     }
@@ -267,29 +264,6 @@ impl SharedRegistry {
             reading.enter(&of.key, &mut registry.services);
         }
     }
-
-    /// Records the TTLs that a cluster asks for, and whether those are all of its requests. Enters into every service the
-    /// TTLs that the other clusters ask for under its name.
-    pub(super) fn exchange_ttls(
-        &self,
-        registry: &mut Registry,
-        cluster: &ClusterArn,
-        ttls: BTreeMap<ServiceKey, Option<u32>>,
-        is_all: bool,
-    ) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = asked.entry(cluster.clone()).or_default();
-        own.ttls.extend(ttls);
-        own.is_all |= is_all;
-        let others = asked.iter().filter(|(other, _)| *other != cluster);
-        for (key, service) in &mut registry.services {
-            let asked = others.clone().filter_map(|(other, asked)| {
-                let none = asked.is_all.then_some(None);
-                Some((other.clone(), asked.ttls.get(key).copied().or(none)?))
-            });
-            service.ttls_asked = asked.collect();
-        }
-    }
 }
 
 impl Registry {
@@ -297,16 +271,6 @@ impl Registry {
     pub(super) fn missing(&self, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
         keys.iter().filter(|key| !self.services.contains_key(*key)).cloned().collect()
     }
-}
-
-/// The TTLs that a cluster asks for. The clusters of an invocation are planned one after the other as they are read, so
-/// each plan knows the requests of those that were read before.
-#[derive(Debug, Default)]
-struct AskedTtls {
-    /// By name; `None` if the cluster claims the name and asks for no TTL.
-    ttls: BTreeMap<ServiceKey, Option<u32>>,
-    /// Whether every claim of the cluster is known.
-    is_all: bool,
 }
 
 /// The memory about one Cloud Map.

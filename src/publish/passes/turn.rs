@@ -292,13 +292,16 @@ impl<'a> Turn<'a> {
             self.settle_refused();
         }
         for change in self.take_open() {
-            if self.record.is_settled(&change) || has_time && change.stage() == Stage::Update {
+            if self.record.is_settled(&change) {
                 continue;
             }
             let outcome = match &change {
                 Change::Deregister { instance, waits_for: Some(wait), .. } if has_time => {
                     let (instance, waits_for) = (instance.clone(), wait.to_string());
                     Err(Reason::Waiting { instance, waits_for })
+                }
+                Change::UpdateService { update, .. } if has_time => {
+                    Err(Reason::ttl_without_instance(update))
                 }
                 _ if has_time => Ok(Outcome::undone("an earlier change was not made")),
                 _ => Ok(Outcome::out_of_time()),

@@ -98,13 +98,12 @@ fn unjudged(observation: &Observation) -> Plan {
     let mut plan =
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
     let compared = plan.add_names(observation);
-    plan.update_left(observation);
     removals::removals(observation, &compared, &mut plan);
     plan.note_foreign(observation);
     plan.restrict(observation.rules.policy);
     capacity::fit(observation, &compared, &mut plan);
     plan.create_services(observation);
-    plan.leave_ttls_to_others(observation);
+    plan.keep_ttls_without_instances(observation);
     plan
 }
 
@@ -149,8 +148,6 @@ pub enum Task<'a> {
     Sync,
     /// What the cluster has and Cloud Map lacks is registered, and nothing else is changed.
     Additions,
-    /// Names that several clusters share get the TTL that all of them ask for, and nothing else is changed.
-    SharedTtls,
     /// Instances of other owners become ours.
     Adopt(&'a Adoption),
     /// Instances of AWS's controller become those of our exports.
@@ -175,7 +172,6 @@ impl Task<'_> {
         match self {
             Self::Sync => plan(observation),
             Self::Additions => plan(observation).additions_alone(),
-            Self::SharedTtls => plan(observation).updates_alone(),
             Self::Adopt(adoption) => adoption.plan(observation),
             Self::AdoptExports(adoption) => adoption.plan(observation),
             Self::AdoptFormer(former) => adopt::adopt_former(observation, former),

@@ -318,18 +318,6 @@ pub enum ServiceNote {
         /// The error if its tags could not be read either.
         tags_problem: Option<String>,
     },
-    /// Other clusters also decide the TTL.
-    #[error(
-        "ttl {wanted} is requested, and the records have {present}: other clusters also have instances under this name ({}); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it", others.join(", ")
-    )]
-    TtlWaits {
-        /// The TTL that this cluster requests.
-        wanted: u32,
-        /// The TTL of the records after this run.
-        present: String,
-        /// The names of the other clusters.
-        others: Vec<String>,
-    },
 }
 
 impl Observation {

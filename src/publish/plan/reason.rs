@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::adopt::NotAdopted;
 use super::names::{Denial, SetBy};
 use super::neighbours::NeighbourDifference;
+use super::services::TtlObstacle;
 use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};
@@ -118,15 +119,16 @@ pub enum Reason {
     /// The instances of other owners have something in common that those of the Service lack.
     #[error("{0}")]
     NeighboursDiffer(Box<NeighbourDifference>),
-    /// The records of a service that is not ours have another TTL.
+    /// The records keep another TTL than the annotated one.
     #[error(
-        "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
+        "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since {why}"
     )]
-    TtlNotOurs {
+    TtlStays {
         /// The TTL or TTLs of the records.
         present: String,
         /// The annotated TTL, in seconds.
         wanted: u32,
+        why: TtlObstacle,
     },
     /// The routing policy of a DNS service cannot be changed.
     #[error(
@@ -339,7 +341,7 @@ impl Reason {
             Self::PortNotServed { .. } => ("PortNotServed", false, Owner),
             Self::RepeatedNamespace(_) => ("RepeatedNamespace", false, Owner),
             Self::NeighboursDiffer(_) => ("NeighboursDiffer", false, Owner),
-            Self::TtlNotOurs { .. } => ("TtlNotOurs", false, Owner),
+            Self::TtlStays { .. } => ("TtlStays", false, Owner),
             Self::RoutingPolicyFixed { .. } => ("RoutingPolicyFixed", false, Owner),
             Self::NotInDns => ("NotInDns", false, Owner),
             Self::TagsUnreadable(_) => ("TagsUnreadable", false, Retry),
@@ -385,7 +387,8 @@ impl Reason {
     /// Whether it holds nothing back: the Service has all that its annotations ask for.
     pub fn is_remark(&self) -> bool {
         use Reason::{
-            NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace, UnknownAnnotation,
+            NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace, TtlStays,
+            UnknownAnnotation,
         };
         matches!(
             self,
@@ -393,6 +396,7 @@ impl Reason {
                 | NotInDns
                 | PortNotServed { .. }
                 | RepeatedNamespace(_)
+                | TtlStays { .. }
                 | UnknownAnnotation(_)
         )
     }

@@ -2,19 +2,17 @@
 //! no records; in a DNS namespace its Service's ports and address families decide their types. One of ours that was created
 //! with records that fit no endpoint is created anew. Tags are read only for the services that [`Observation::tags_needed`] returns.
 //!
-//! Of an existing service the TTL of the records is repaired if it has our tag, and reported otherwise. All other settings
-//! are fixed when a service is created, and are only reported. If other clusters of this installation have instances under
-//! the name, the TTL is the smallest that any of them requests. A run that has not read all of those clusters only lowers
-//! it: otherwise each cluster would set its own TTL in turn, forever.
+//! Of an existing service the TTL of the records is repaired if it has our tag and the cluster has an instance there, and
+//! reported otherwise. All other settings are fixed when a service is created, and are only reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Stage};
 use super::compare::Comparison;
-use super::observation::{Observation, Plan, ServiceNote};
+use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use crate::model::{
-    Attributes, Claims, CloudMapService, ClusterArn, NamespaceKind, NewService, Owner, Place,
+    Attributes, Claims, CloudMapService, FirstNames, NamespaceKind, NewService, Owner, Place,
     Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, ServiceUpdate, Tags, seconds,
 };
 
@@ -32,34 +30,11 @@ impl Observation {
             };
             let claims = self.desired.claims(holder);
             let first = service.kind == ServiceKind::Http && !self.has_ours(key);
-            let owner = &self.owner;
-            let differs = |claims: &Claims| Ttl::of(service, claims.ttl, owner).is_some();
+            let differs = |claims: &Claims| differing_ttl(service, claims).is_some();
             let misfits = || service.held() == 0 && self.may_misfit(service, holder);
             first || claims.is_some_and(differs) || misfits()
         });
-        let left = self
-            .left_by_claims()
-            .filter(|(_, service, _)| Ttl::of(service, None, &self.owner).is_some());
-        needed.map(|(key, _)| key).chain(left.map(|(key, ..)| key)).cloned().collect()
-    }
-
-    /// The TTL that the cluster requests under every name it holds. A name has no entry if its holder is not known by a read
-    /// of this run, or if the claims of that one are unclear: its turn sets no TTL then, in whatever order clusters are read.
-    pub fn ttls_asked(&self) -> BTreeMap<ServiceKey, Option<u32>> {
-        let holders = &self.holders;
-        let services = &self.registry.services;
-        let is_known =
-            |key: &&ServiceKey| services.get(key).is_none_or(CloudMapService::is_current);
-        let asked = holders.keys().filter(is_known).filter_map(|key| {
-            let holder = holders.holder(key).filter(|it| !holders.is_unclear(it))?;
-            Some((key.clone(), self.desired.claims(holder)?.ttl))
-        });
-        asked.collect()
-    }
-
-    /// Whether the claims of every Service are known, with the namespaces of their names.
-    pub fn is_clear(&self) -> bool {
-        self.holders.unclear().next().is_none()
+        needed.map(|(key, _)| key).cloned().collect()
     }
 
     /// Whether an instance of ours is registered under the key.
@@ -189,42 +164,75 @@ impl Plan {
 
 // The settings of an existing service, compared with the annotations of its holder.
 
-/// The update that a service needs by the TTL that the cluster itself requests, and remarks on it.
+/// The reason why records keep their TTL.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum TtlObstacle {
+    /// The function did not create the service.
+    #[error("the Cloud Map service does not carry our tag")]
+    NotOurs,
+    /// This cluster registers no instance in the service.
+    #[error("this cluster has no instance there")]
+    NoInstance,
+    /// A higher TTL would be one for other clusters, too.
+    #[error("other clusters also have instances there ({0}), and may ask for less")]
+    OtherClusters(FirstNames),
+}
+
+/// The annotated TTL if the records of a service have another one.
+fn differing_ttl(service: &CloudMapService, claims: &Claims) -> Option<u32> {
+    let wanted = claims.ttl?;
+    let has_records = matches!(service.kind, ServiceKind::Dns(_)) && !service.ttls.is_empty();
+    (has_records && service.ttls != BTreeSet::from([wanted])).then_some(wanted)
+}
+
+/// The update of a service that has another TTL than the annotated one.
+///
+/// A cluster knows only what its own Services ask for. So it lowers the TTL of records that other clusters share, which
+/// harms none of them, and does not raise it: two clusters that ask for 15 s and 60 s would set their own in turn.
 ///
 /// # Errors
 /// Returns the reason if the service must stay as it is.
-fn update(
+fn ttl_update(
     service: &CloudMapService,
-    own: Option<u32>,
+    wanted: u32,
     owner: &Owner,
-) -> Result<(Option<ServiceUpdate>, Option<ServiceNote>), Reason> {
-    let ttl = Ttl::of(service, own, owner);
-    let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
-        return Ok((None, None));
-    };
-    let present = service.ttls.clone();
-    match (&service.tags, own) {
-        (Tags::Unreadable(problem), _) => return Err(Reason::TagsUnreadable(problem.clone())),
-        (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
-            return Err(Reason::TtlNotOurs { present: seconds(&present), wanted });
-        }
-        _ if !service.is_tagged(&owner.id) => return Ok((None, None)),
-        _ => {}
+) -> Result<Option<ServiceUpdate>, Reason> {
+    let ServiceKind::Dns(records) = service.kind else { return Ok(None) };
+    if let Tags::Unreadable(problem) = &service.tags {
+        return Err(Reason::TagsUnreadable(problem.clone()));
     }
-    let change = ttl.change();
-    if change.is_some() && service.holds_instances_of_other_accounts() {
+    let stays = |why| Reason::TtlStays { present: seconds(&service.ttls), wanted, why };
+    if !service.is_tagged(&owner.id) {
+        return Err(stays(TtlObstacle::NotOurs));
+    }
+    let raises = service.ttls.first().is_some_and(|lowest| wanted > *lowest);
+    if raises && let Some(others) = FirstNames::of(other_clusters(service, owner)) {
+        return Err(stays(TtlObstacle::OtherClusters(others)));
+    }
+    if service.holds_instances_of_other_accounts() {
         let holds = "it holds instances that other accounts registered";
         return Err(Reason::UpdateRefused(holds.to_owned()));
     }
-    let note = ttl.note(change);
-    let update = change.map(|ttl| ServiceUpdate {
+    Ok(Some(ServiceUpdate {
         description: service.description.clone(),
         records,
-        ttl,
+        ttl: wanted,
         health_check: service.health_check.clone(),
-        present,
-    });
-    Ok((update, note))
+        present: service.ttls.clone(),
+    }))
+}
+
+/// The names of the other clusters of this installation with instances in a service.
+fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<String> {
+    let mut others = BTreeSet::new();
+    for attributes in service.instances.iter().flat_map(|instances| instances.values()) {
+        if let Some(marked) = Owner::marked(&owner.id, owner.flow, attributes)
+            && marked.cluster != owner.cluster
+        {
+            others.insert(marked.cluster.name().to_owned());
+        }
+    }
+    others
 }
 
 /// The settings of a service that are fixed and differ from the annotations of its holder.
@@ -238,79 +246,6 @@ fn remarks(
     let differing = policies.filter(|(present, wanted)| present != wanted);
     let fixed = differing.map(|(present, wanted)| Reason::RoutingPolicyFixed { present, wanted });
     is_not_in_dns.then_some(Reason::NotInDns).into_iter().chain(fixed)
-}
-
-/// The requests for the TTL of an existing service.
-struct Ttl<'a> {
-    service: &'a CloudMapService,
-    own: Option<u32>,
-    /// The other clusters of this installation with instances under the name.
-    others: BTreeSet<ClusterArn>,
-}
-
-impl<'a> Ttl<'a> {
-    /// The TTL that the holder of a name requests, and the other clusters that share it; `None` if the service has no
-    /// records, or if these have the TTL that they should have. Otherwise the tags decide whether it is updated.
-    fn of(service: &'a CloudMapService, own: Option<u32>, owner: &Owner) -> Option<Self> {
-        if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
-            return None;
-        }
-        let ttl = Self { service, own, others: other_clusters(service, owner) };
-        let differs_from_own = own.is_some_and(|own| service.ttls != BTreeSet::from([own]));
-        (differs_from_own || ttl.change().is_some()).then_some(ttl)
-    }
-
-    /// The TTL to set; `None` if it stays.
-    fn change(&self) -> Option<u32> {
-        let asked = &self.service.ttls_asked;
-        let others = self.others.iter().filter_map(|other| *asked.get(other)?);
-        let smallest = self.own.into_iter().chain(others).min()?;
-        let (lowest, highest) = (*self.service.ttls.first()?, *self.service.ttls.last()?);
-        let knows_all = self.others.iter().all(|other| asked.contains_key(other));
-        let wanted = if knows_all { smallest } else { smallest.min(lowest) };
-        // The cluster that requests less lowers it itself, in any order of reading; the last one read raises it.
-        let is_ours = self.own == Some(smallest) || wanted > highest;
-        (is_ours && self.service.ttls != BTreeSet::from([wanted])).then_some(wanted)
-    }
-
-    /// The note if this cluster does not get the TTL that it requests, since other clusters share the service.
-    fn note(&self, change: Option<u32>) -> Option<ServiceNote> {
-        let (wanted, ttls) = (self.own?, &self.service.ttls);
-        let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
-        let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
-        waits.then(|| ServiceNote::TtlWaits {
-            wanted,
-            present: seconds(&result),
-            others: self.others.iter().map(|other| other.name().to_owned()).collect(),
-        })
-    }
-}
-
-/// The other clusters of this installation with instances in a service.
-fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterArn> {
-    let instances = service.instances.iter().flat_map(|instances| instances.values());
-    let marked =
-        instances.filter_map(|attributes| Owner::marked(&owner.id, owner.flow, attributes));
-    marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
-}
-
-impl Observation {
-    /// The services in which the cluster has instances and claims nothing any more, each with the Service of one of
-    /// these. If it is the last cluster of a run to be read, it alone knows what all clusters ask for there.
-    pub fn left_by_claims(
-        &self,
-    ) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, ServiceRef)> {
-        let Observation { holders, affected, registry, .. } = self;
-        let left = registry.services.iter().filter(|(key, service)| {
-            !service.ttls_asked.is_empty()
-                && holders.holder(key).is_none()
-                && !self.marked_services(key).any(|it| holders.is_unclear(&it))
-        });
-        left.filter_map(|(key, service)| {
-            let marked = self.marked_services(key).find(|it| affected.contains(it))?;
-            Some((key, service, marked))
-        })
-    }
 }
 
 impl Plan {
@@ -328,42 +263,25 @@ impl Plan {
         if let Some((service, claims)) = service {
             let namespace = registry.namespaces.get(&key.namespace).into_iter();
             held_back.extend(namespace.flat_map(|it| remarks(service, it.kind, claims)));
-            let (update, note) = update(service, claims.ttl, owner).unwrap_or_else(|reason| {
-                held_back.push(reason);
-                (None, None)
-            });
+            let update = match differing_ttl(service, claims) {
+                Some(wanted) => ttl_update(service, wanted, owner),
+                None => Ok(None),
+            };
             match update {
-                Some(_) if rules.lacks_dns_rights => held_back.push(Reason::DnsNotAllowed),
-                Some(update) => {
+                Ok(Some(_)) if rules.lacks_dns_rights => held_back.push(Reason::DnsNotAllowed),
+                Ok(Some(update)) => {
                     let place = place.clone();
                     self.add(holder.clone(), Change::UpdateService { place, update });
                 }
-                None => {}
-            }
-            self.unchanged.entry(place.clone()).or_default().notes.extend(note);
-        }
-    }
-
-    /// Updates the services that the cluster's claims have left to what the other clusters ask for.
-    pub fn update_left(&mut self, observation: &Observation) {
-        for (key, service, marked) in observation.left_by_claims() {
-            if let Ok((Some(update), _)) = update(service, None, &observation.owner) {
-                let place = Place::of(key, &observation.registry);
-                self.add(marked, Change::UpdateService { place, update });
+                Ok(None) => {}
+                Err(reason) => held_back.push(reason),
             }
         }
     }
 
-    /// The updates of services, without all else. A TTL that several clusters share is raised only by a run that knows
-    /// what each of them asks for.
-    #[must_use]
-    pub fn updates_alone(self) -> Self {
-        self.only(|change| change.stage() == Stage::Update)
-    }
-
-    /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
-    /// clusters do not know of it, and would set theirs again at every run.
-    pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
+    /// Takes out the TTL of a name under which the cluster has no instance and gets none by this plan. Other clusters do not
+    /// see it there, and would raise the TTL again at every run.
+    pub fn keep_ttls_without_instances(&mut self, observation: &Observation) {
         let is_accepted = |place: &Place, attributes: &Attributes| {
             let kind = observation.registry.services.get(&place.key).map(|it| it.kind);
             kind.is_none_or(|it| Reason::of_one_family(it, attributes).is_none())
@@ -376,11 +294,19 @@ impl Plan {
         });
         let registers: BTreeSet<Place> = registers.cloned().collect();
         let has_say = |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
-        self.take(|it| it.stage() == Stage::Update && !has_say(it.place()));
-        for (place, unchanged) in &mut self.unchanged {
-            let stays =
-                |it: &ServiceNote| !matches!(it, ServiceNote::TtlWaits { .. }) || has_say(place);
-            unchanged.notes.retain(stays);
+        for (service, change) in self.take(|it| it.stage() == Stage::Update && !has_say(it.place()))
+        {
+            if let Change::UpdateService { place, update } = change {
+                self.hold_back(&service, &place, Reason::ttl_without_instance(&update));
+            }
         }
+    }
+}
+
+impl Reason {
+    /// The reason why a cluster without an instance in a service does not update it.
+    pub fn ttl_without_instance(update: &ServiceUpdate) -> Self {
+        let (present, wanted) = (seconds(&update.present), update.ttl);
+        Self::TtlStays { present, wanted, why: TtlObstacle::NoInstance }
     }
 }

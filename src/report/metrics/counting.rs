@@ -35,7 +35,7 @@ fn cluster() -> ClusterReport {
             change(Verb::Deregister, failed()),
             change(Verb::Rewrite, failed()),
         ],
-        held_back: vec![held("DomainConflict", true), held("TtlNotOurs", false)],
+        held_back: vec![held("DomainConflict", true), held("TtlStays", false)],
         ..ServiceReport::default()
     };
     let held_back = vec![held("NamespaceMissing", true)];

@@ -209,15 +209,6 @@ fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
     assert_eq!(holder(&world, "http/api").as_deref(), Some("ops/api"));
 }
 
-#[test]
-fn claims_are_clear_if_no_annotation_is_wrong_and_each_namespace_is_known() {
-    let web = || World::of(service("shop/web", "http/web"));
-    let clear = |world: World| world.observed(&Selection::Everything).is_clear();
-    assert!(clear(World::new()) && clear(web()));
-    assert!(!clear(web().service(service("shop/mail", "http/mail").mistaken())));
-    assert!(!clear(web().service(service("shop/mail", "nowhere/mail"))));
-}
-
 /// `shop/web` with this number of names, in order.
 fn with_names(count: usize) -> Kubernetes {
     let names = (1..count).map(|index| format!("web-{index:02}"));

@@ -1,192 +1,107 @@
-//! The TTL of a name under which several clusters have instances: the smallest that they ask for, and only lowered if
-//! not all of them were read.
+//! The TTL of an existing service: a cluster with an instance there lowers it, and raises it unless another cluster has an
+//! instance there, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::simulation::{Course, Simulation};
 use super::world::{
-    A, BOTH, Kubernetes, SRV, World, key, lines_of, of_other_cluster, own, owner_of, pod, service,
-    tagged,
+    BOTH, Kubernetes, SRV, World, key, lines_of, of_other_cluster, own, pod, service, tagged, with,
 };
 use crate::model::{Selection, Tags};
 
-/// The request of `green`: it was not read, it asks for no TTL, or for this one.
-#[derive(Clone, Copy, Debug)]
-enum Green {
-    Unread,
-    Asks(Option<u32>),
-}
-
-/// The requests of `blue` and `green`, the TTLs of the records, the update of `blue`, and whether it waits.
-type Case<'a> = (Option<u32>, Green, &'a [u32], &'a str, bool);
-
-/// `blue` and `green` under one name; `blue` asks for `own`, and the records have `present`.
-fn both(own_ttl: Option<u32>, green: Green, present: &[u32], tags: Tags) -> World {
+/// `shop/web` of `blue` asks for `wanted`. Its records have `present`, and the function created them. `instances` are
+/// those of `blue` and of `green`.
+fn world(wanted: Option<u32>, present: &[u32], instances: &[&str]) -> World {
     let claim = service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]);
-    let claim = own_ttl.into_iter().fold(claim, Kubernetes::ttl);
+    let claim = wanted.into_iter().fold(claim, Kubernetes::ttl);
     let (_, ours) = own("a", "shop/web", "10.0.0.1");
-    let ours = super::world::with(ours, "cloud-map-sync/pod", "one");
+    let ours = with(ours, "cloud-map-sync/pod", "one");
     let theirs = of_other_cluster("shop/web", "10.0.0.2");
-    let world = World::of(claim);
-    world.dns("web", [("a", ours), ("b", theirs)]).with("dns/web", |service| {
+    World::of(claim).dns("web", [("a", ours), ("b", theirs)]).with("dns/web", |service| {
         service.ttls = present.iter().copied().collect();
-        service.tags = tags;
-        if let Green::Asks(ttl) = green {
-            service.ttls_asked = BTreeMap::from([(owner_of("green").cluster, ttl)]);
-        }
+        service.tags = tagged("cloud-map-sync");
+        let all = service.instances.as_mut().expect("read");
+        all.retain(|id, _| instances.contains(&if id == "a" { "blue" } else { "green" }));
     })
 }
 
-/// The same without the instance of `blue`.
-fn without_ours(world: World) -> World {
-    world.with("dns/web", |it| _ = it.instances.as_mut().expect("read").remove("a"))
-}
-
 #[test]
-fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
-    use Green::{Asks, Unread};
-    let cases: [Case; 15] = [
-        (Some(30), Asks(Some(60)), &[60], "ttl 60 -> 30", false),
-        (Some(30), Asks(None), &[60], "ttl 60 -> 30", false),
-        (Some(30), Unread, &[60], "ttl 60 -> 30", false),
-        (Some(30), Asks(Some(60)), &[15], "ttl 15 -> 30", false),
-        (Some(90), Asks(Some(60)), &[15], "ttl 15 -> 60", true),
-        (None, Asks(Some(60)), &[15], "ttl 15 -> 60", false),
-        (Some(30), Unread, &[15], "", true),
-        (Some(30), Asks(Some(30)), &[30], "", false),
-        // The other one lowers it itself.
-        (Some(90), Asks(Some(15)), &[60], "", true),
-        (Some(90), Asks(Some(15)), &[15], "", true),
-        (None, Asks(Some(15)), &[60], "", false),
-        (None, Asks(None), &[60], "", false),
-        (Some(90), Asks(Some(60)), &[15, 60], "", true),
-        (Some(30), Unread, &[15, 60], "ttl 15 and 60 -> 15", true),
-        (Some(30), Asks(None), &[15, 60], "ttl 15 and 60 -> 30", false),
+fn ttl_is_lowered_by_each_cluster_there_and_raised_by_the_only_one() {
+    let cases: [(Option<u32>, &[u32], &[&str], &str); 15] = [
+        (Some(30), &[60], &["blue"], "ttl 60 -> 30"),
+        (Some(90), &[60], &["blue"], "ttl 60 -> 90"),
+        (Some(30), &[15, 60], &["blue"], "ttl 15 and 60 -> 30"),
+        (Some(60), &[60], &["blue"], ""),
+        (None, &[60], &["blue"], ""),
+        (Some(30), &[60], &["blue", "green"], "ttl 60 -> 30"),
+        (Some(15), &[15, 60], &["blue", "green"], "ttl 15 and 60 -> 15"),
+        (Some(30), &[15, 60], &["blue", "green"], "other clusters"),
+        (Some(90), &[60], &["blue", "green"], "other clusters"),
+        (Some(60), &[60], &["blue", "green"], ""),
+        (None, &[60], &["blue", "green"], ""),
+        // The plan registers the first instance of `blue`.
+        (Some(30), &[60], &["green"], "ttl 60 -> 30"),
+        (Some(90), &[60], &["green"], "other clusters"),
+        (Some(30), &[60], &[], "ttl 60 -> 30"),
+        (Some(90), &[60], &[], "ttl 60 -> 90"),
     ];
-    for (own, green, present, expected, waits) in cases {
-        let plan = both(own, green, present, tagged("cloud-map-sync")).plan();
-        let case = format!("{own:?} {green:?} {present:?}\n{}", lines_of(&plan));
-        let expected = match expected {
-            "" => String::new(),
-            update => format!("shop/web: update dns/web: {update}"),
-        };
-        assert_eq!(lines_of(&plan), expected, "{case}");
-        let notes: Vec<String> =
-            plan.unchanged.values().flat_map(|it| &it.notes).map(ToString::to_string).collect();
-        assert_eq!(notes.len(), usize::from(waits), "{case}{notes:?}");
+    for (wanted, present, instances, expected) in cases {
+        let planned = world(wanted, present, instances).planned();
+        let is_quiet = !planned.contains("ttl ") && !planned.contains("TtlStays");
+        let case = format!("{wanted:?} {present:?} {instances:?}\n{planned}");
+        assert!(if expected.is_empty() { is_quiet } else { planned.contains(expected) }, "{case}");
     }
 }
 
 #[test]
-fn cluster_that_has_left_the_name_raises_it_for_the_others_if_it_knows_what_they_ask_for() {
-    let left = |green, service: Option<Kubernetes>| {
-        let mut world = both(None, green, &[15], tagged("cloud-map-sync"));
-        world.0.desired.services.clear();
-        let world = service.into_iter().fold(world, World::service);
-        let needs_tags = world.observed(&Selection::Everything).tags_needed().len();
-        let planned = world.planned();
-        (planned.lines().next().unwrap_or_default().to_owned(), needs_tags)
+fn ttl_that_stays_is_a_remark_with_both_numbers() {
+    let line = |world: World| {
+        let plan = world.plan();
+        let line = plan.held_back.iter().find(|line| line.reason.code() == "TtlStays");
+        let reason = &line.unwrap_or_else(|| panic!("{}", lines_of(&plan))).reason;
+        assert!(reason.is_remark());
+        reason.to_string()
     };
-    let gone = "shop/web: deregister dns/web a: 10.0.0.1 (pod one): Service shop/web is gone, or no longer annotated and headless";
-    let raised = "shop/web: update dns/web: ttl 15 -> 60";
-    assert_eq!(left(Green::Asks(Some(60)), None), (raised.to_owned(), 1));
-    assert_eq!(left(Green::Asks(None), None), (gone.to_owned(), 0));
-    assert_eq!(left(Green::Unread, None), (gone.to_owned(), 0));
-    // It may ask for less.
-    let (planned, needs_tags) =
-        left(Green::Asks(Some(60)), Some(service("shop/web", "dns/web").mistaken()));
-    assert!(planned.contains("BadAnnotation") && needs_tags == 0, "{planned}");
+    insta::assert_snapshot!(line(world(Some(90), &[15], &["blue", "green"])), @"the records have TTL 15 s and the annotation asks for 90: the TTL stays, since other clusters also have instances there (green), and may ask for less");
+    let foreign = world(Some(30), &[15, 60], &["blue"]);
+    let foreign = foreign.with("dns/web", |service| service.tags = tagged("team-a"));
+    insta::assert_snapshot!(line(foreign), @"the records have TTL 15 and 60 s and the annotation asks for 30: the TTL stays, since the Cloud Map service does not carry our tag");
+    let absent = world(None, &[60], &["green"]).service(service("shop/web", "dns/web").ttl(15));
+    insta::assert_snapshot!(line(absent), @"the records have TTL 60 s and the annotation asks for 15: the TTL stays, since this cluster has no instance there");
+    // A pod that these records probably do not take.
+    let misfit = world(Some(15), &[60], &["green"]).with("dns/web", |service| service.kind = BOTH);
+    assert!(line(misfit).contains("no instance there"));
 }
 
 #[test]
-fn what_waits_says_for_whom() {
-    let plan = both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync")).plan();
-    let note = plan.unchanged.values().next().map(|it| it.notes[0].to_string());
-    insta::assert_snapshot!(note.expect("a note"), @"ttl 90 is requested, and the records have 15: other clusters also have instances under this name (green); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it");
-}
-
-#[test]
-fn a_service_of_others_keeps_its_ttl_and_one_that_asks_for_nothing_hears_of_nothing() {
-    let planned = |own| lines_of(&both(own, Green::Asks(Some(30)), &[15], tagged("team-a")).plan());
-    assert!(planned(Some(60)).ends_with("(TtlNotOurs)"));
-    assert_eq!(planned(None), "");
-}
-
-#[test]
-fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
-    let absent = |world: World| without_ours(world).service(service("shop/web", "dns/web").ttl(15));
-    let tags = || tagged("cloud-map-sync");
-    assert_eq!(absent(both(None, Green::Asks(Some(60)), &[60], tags())).planned(), "");
-    assert_eq!(absent(both(None, Green::Unread, &[60], tags())).planned(), "");
-    // It asks for a TTL and cannot get it: the pod has no port for the record.
-    let world = without_ours(both(Some(15), Green::Unread, &[60], tags()));
-    let planned = world.with("dns/web", |it| it.kind = SRV).planned();
+fn cluster_without_an_instance_there_changes_nothing() {
+    // The pod has no port for the record.
+    let planned = world(Some(15), &[60], &["green"]).with("dns/web", |it| it.kind = SRV).planned();
     assert!(planned.contains("PortNeeded") && !planned.contains("update"), "{planned}");
 }
 
 #[test]
-fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
-    let world = without_ours(both(Some(15), Green::Unread, &[60], tagged("cloud-map-sync")));
+fn cluster_whose_registration_is_refused_changes_nothing() {
     let course = |namespace_quota| Course { namespace_quota, ..Course::undisturbed() };
     let fails = Course { failing: 1, ..Course::undisturbed() };
     for (course, ttl) in [(course(1), 60), (fails, 60), (course(2), 15)] {
-        let mut simulation = Simulation::new(world.clone(), course.clone());
+        let world = world(Some(15), &[60], &["green"]);
+        let mut simulation = Simulation::new(world, course.clone());
         simulation.sync(&Selection::Everything);
         let service = &simulation.world.0.registry.services[&key("dns/web")];
         assert_eq!(service.ttls, BTreeSet::from([ttl]), "{course:?}");
     }
-    let planned = world.with("dns/web", |it| it.kind = BOTH).planned();
-    assert!(planned.contains("register") && !planned.contains("update"), "{planned}");
 }
 
 #[test]
-fn the_holder_of_each_name_asks_for_its_ttl() {
-    let web = service("shop/web", "dns/web").also("mail").created(2).ttl(15);
-    let world = World::of(web)
-        .service(service("shop/old", "dns/mail").created(1))
-        .service(service("shop/wrong", "dns/wrong").mistaken())
-        .service(service("shop/moved", "missing/new").ttl(90))
-        .service(service("shop/next", "dns/left"))
-        .cloud_map("dns/left", A, [own("a", "shop/moved", "10.0.0.1")]);
-    let asked = world.observed(&Selection::Everything).ttls_asked();
-    assert_eq!(asked, [(key("dns/mail"), None), (key("dns/web"), Some(15))].into());
-}
-
-#[test]
-fn updates_alone_are_those_of_services() {
-    let registers = both(Some(30), Green::Asks(Some(60)), &[60], tagged("cloud-map-sync"));
-    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.3")];
-    let world = registers
-        .service(service("shop/web", "dns/web").ttl(30).ready(pods))
-        .service(service("shop/mail", "http/mail").ready([pod("one", "10.0.0.1")]));
-    let plan = world.plan();
-    assert_eq!(plan.changes.values().flatten().count(), 4, "{}", lines_of(&plan));
-    let alone = plan.updates_alone();
-    assert_eq!(lines_of(&alone), "shop/web: update dns/web: ttl 60 -> 30");
-    assert_eq!((alone.changes.len(), alone.unchanged.len()), (1, 0));
-}
-
-#[test]
-fn note_about_a_ttl_is_for_a_cluster_with_an_instance_there() {
-    let notes = |world: &World| {
-        let plan = world.plan();
-        plan.unchanged.values().map(|it| it.notes.len()).sum::<usize>()
-    };
-    let waits = || both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync"));
-    assert_eq!(notes(&waits()), 1);
-    // Its pod is registered by this plan.
-    assert_eq!(notes(&without_ours(waits())), 1);
-    let none = without_ours(waits()).service(service("shop/web", "dns/web").ttl(90));
-    assert_eq!(notes(&none), 0);
-}
-
-#[test]
-fn tags_are_needed_if_the_records_differ_from_the_own_ttl_or_from_the_one_to_set() {
-    let needed = |own, green, present: &[u32]| {
-        let world = both(own, green, present, Tags::Unread);
+fn tags_are_needed_if_the_records_differ_from_the_annotated_ttl() {
+    let needed = |wanted, present: &[u32]| {
+        let world = world(wanted, present, &["blue", "green"]);
+        let world = world.with("dns/web", |service| service.tags = Tags::Unread);
         !world.observed(&Selection::Everything).tags_needed().is_empty()
     };
-    assert!(needed(Some(90), Green::Asks(Some(15)), &[15]), "only from its own");
-    assert!(needed(None, Green::Asks(Some(60)), &[15]), "only from the one to set");
-    assert!(!needed(Some(30), Green::Asks(Some(60)), &[30]));
+    assert!(needed(Some(90), &[15]));
+    assert!(needed(Some(15), &[15, 60]));
+    assert!(!needed(Some(30), &[30]));
+    assert!(!needed(None, &[15, 60]));
 }

@@ -26,7 +26,7 @@ fn another_ttl_is_repaired_where_the_service_carries_our_tag() {
     assert_snapshot!(planned(ours(), &[60]), @"shop/web: update dns/web: ttl 60 -> 15");
     assert_snapshot!(planned(ours(), &[15, 60]), @"shop/web: update dns/web: ttl 15 and 60 -> 15");
     assert_snapshot!(planned(ours(), &[15]), @"");
-    let left = "! shop/web dns/web: the records have TTL 60 s and the annotation asks for 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlNotOurs)";
+    let left = "! shop/web dns/web: the records have TTL 60 s and the annotation asks for 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlStays)";
     let untagged = Tags::Read(ServiceTags::default());
     for foreign in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
         assert_eq!(planned(foreign, &[60]), left);

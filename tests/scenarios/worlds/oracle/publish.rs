@@ -641,38 +641,47 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
     Ok(())
 }
 
-// TTL: one that the function created and under which one Service of each cluster alone stands has the smallest TTL that
-// they ask for. If a cluster that stands there is not served, or gone, it is not raised.
+// TTL: that of a service which the function created is not raised while several clusters stand there. If one cluster alone
+// stands there, by the only Service that claims the name, it is as that Service asks.
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
-        let standing: BTreeSet<_> =
-            held.instances.values().filter_map(|it| marks(world, it)).collect();
-        let claims = |cluster| {
-            let may_mean = |claim: &Claim| possible_keys(world, claim).contains(key);
-            let all = opted_in(world, cluster).filter(move |(_, it)| may_mean(&it.claim));
-            all.map(move |(name, it)| ((cluster, NAMES[name]), &it.claim))
-        };
-        let claims: Vec<_> = (0..CLUSTERS.len()).flat_map(claims).collect();
-        let was = start.get(key).and_then(|held| held.ttls.last());
-        let knows_all = standing.iter().all(|(cluster, _)| is_served(world, *cluster))
-            && !held.instances.values().any(|it| is_of_amber(world, it));
-        if !knows_all && was.is_some_and(|was| held.ttls.last() > Some(was)) {
+        let before = start.get(key);
+        let is_shared = |held: &Held| clusters(world, held).len() > 1;
+        let was = before.and_then(|held| held.ttls.last());
+        let stays_shared = is_shared(held) && before.is_some_and(is_shared);
+        if stays_shared && was.is_some_and(|was| held.ttls.last() > Some(was)) {
             return Err(format!("{key:?} had a TTL of {was:?}, and now {:?}", held.ttls));
         }
-        let is_valid = |it: &Claim| it.bad.is_none() && world.candidates(it).len() == 1;
-        let is_owed = world.settings.policy == "sync"
-            && knows_all
-            && claims.iter().all(|(_, it)| is_valid(it))
-            && claims.len() == standing.iter().map(|(it, _)| it).collect::<BTreeSet<_>>().len()
-            && standing == claims.iter().map(|(of, _)| *of).collect();
-        let asked = claims.iter().filter_map(|(_, it)| it.ttl).min();
-        let asked = asked.map(i64::from).filter(|_| is_owed);
+        let mut all = clusters(world, held);
+        all.extend(before.into_iter().flat_map(|held| clusters(world, held)));
+        let [Some(cluster)] = all.into_iter().collect::<Vec<_>>()[..] else { continue };
+        if !is_served(world, cluster) || world.settings.policy != "sync" {
+            continue;
+        }
+        let may_mean = |claim: &Claim| possible_keys(world, claim).contains(key);
+        let claimants: Vec<_> =
+            opted_in(world, cluster).filter(|(_, it)| may_mean(&it.claim)).collect();
+        let [(name, Service { claim, .. })] = claimants[..] else { continue };
+        let is_certain = claim.bad.is_none() && world.candidates(claim).len() == 1;
+        let mut standing = held.instances.values().filter_map(|it| marks(world, it));
+        let is_owed = is_certain && standing.all(|(_, it)| it == NAMES[name]);
+        let asked = claim.ttl.map(i64::from).filter(|_| is_owed);
         if asked.is_some_and(|asked| held.ttls != BTreeSet::from([asked])) {
             return Err(format!("{key:?} has a TTL of {:?}, asked: {asked:?}", held.ttls));
         }
     }
     Ok(())
+}
+
+/// The clusters with an instance in a service; `None` is one that is gone.
+fn clusters(world: &World, held: &Held) -> BTreeSet<Option<usize>> {
+    let mut clusters = BTreeSet::new();
+    for attributes in held.instances.values() {
+        clusters.extend(marks(world, attributes).map(|(cluster, _)| Some(cluster)));
+        clusters.extend(is_of_amber(world, attributes).then_some(None));
+    }
+    clusters
 }
 
 // Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster, also none
