@@ -8,7 +8,9 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, OTHER_ACCOUNT, annotated, give_pods, namespace_arn};
 use crate::logged::invoke_logged;
-use crate::run::{converge, converged, held_back, said_of, settled, sync, sync_service, synced};
+use crate::run::{
+    converge, converged, held_back, remarks, said_of, settled, sync, sync_service, synced,
+};
 use testbed::REGION;
 use testbed::cloud_map::RecordType::A;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
@@ -63,6 +65,47 @@ async fn second_namespace_of_the_name_neither_stops_nor_moves_what_is_registered
         assert_eq!((held_back(&report).len(), report.ok), (0, true), "{report}");
         assert_eq!(addresses(&fleet, &fleet.dns), ["10.0.1.4"]);
         assert_eq!(addresses(&fleet, &other), [""; 0]);
+    }
+}
+
+/// Callers ask in the namespace that another account shares. The pods go to zero, and the instances with them.
+#[tokio::test]
+async fn service_whose_pods_come_back_does_not_move_to_an_own_namespace_of_the_name() {
+    for has_both in [false, true] {
+        let fleet = Fleet::start().await;
+        let other = second(&fleet, true);
+        if has_both {
+            service(&fleet, &fleet.dns);
+        }
+        fleet.web("web", &other, &["10.0.1.1"]);
+        let function = converged(&fleet).await;
+        fleet.annotate("web", "namespace", "prod.local");
+        let report = converge(&fleet, &function).await;
+        assert_eq!(
+            remarks(&report),
+            vec!["NamespaceByInstances"; usize::from(has_both)],
+            "{report}"
+        );
+        fleet.pods("web", &[]);
+        converge(&fleet, &function).await;
+        fleet.pods("web", &["10.0.1.2"]);
+
+        sync_service(&function, "web").await;
+        assert_eq!((addresses(&fleet, &fleet.dns).len(), addresses(&fleet, &other).len()), (0, 0));
+        let report = converge(&fleet, &function).await;
+
+        assert_eq!(addresses(&fleet, &fleet.dns), [""; 0], "{report}");
+        assert_eq!(
+            held_back(&report),
+            vec!["NamespaceAmbiguous"; usize::from(has_both)],
+            "{report}"
+        );
+        if has_both {
+            let said = said_of(&report, "NamespaceAmbiguous");
+            assert!(said.contains(&other) && said.contains(&fleet.dns), "{said}");
+        } else {
+            assert_eq!(addresses(&fleet, &other), ["10.0.1.2"]);
+        }
     }
 }
 

@@ -153,7 +153,8 @@ impl Holders {
     }
 
     /// The claims that lead to nothing: those that are excluded, and the names that another Service holds. And a remark on
-    /// each name that repeats its namespace, and on annotations that the function does not read.
+    /// each name that repeats its namespace, on a namespace that instances alone decide, and on annotations that the
+    /// function does not read.
     pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
         // The first plan has the line about a name that is held elsewhere.
         let elsewhere = &observation.desired.held_elsewhere;
@@ -172,9 +173,10 @@ impl Holders {
                 .filter_map(|key| Some((Some(key.clone()), observation.repeated_namespace(key)?)));
             let published = observation.desired.services.get(service);
             let unknown = published.and_then(|it| it.unknown_annotations.clone());
-            let unknown = unknown.map(|keys| (None, Reason::UnknownAnnotation(keys)));
-            let all =
-                claims.excluded.iter().cloned().chain(conflicts).chain(repeated).chain(unknown);
+            let unknown = unknown.map(Reason::UnknownAnnotation);
+            let remarks = observation.chosen_by_instances(service).into_iter().chain(unknown);
+            let remarks = repeated.chain(remarks.map(|remark| (None, remark)));
+            let all = claims.excluded.iter().cloned().chain(conflicts).chain(remarks);
             lines.extend(all.map(|(key, reason)| {
                 let place = key.map(|key| Place::of(&key, &observation.registry));
                 HeldBack { service: service.clone(), place, reason }

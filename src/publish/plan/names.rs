@@ -1,9 +1,9 @@
 //! A name in Cloud Map that a Service claims: the namespace that it is in, and whether the Service may claim it.
 //!
 //! Several namespaces may have the name that a Service refers to: private DNS namespaces of several VPCs, or one that
-//! another account shares beside an own one. Registered instances decide first, so that a namespace that is new moves
-//! nothing. A missing namespace is created together with its first service, if the installation allows it: an HTTP
-//! namespace, since that needs no VPC and no domain.
+//! another account shares beside an own one. The Service's registered instances decide first, so that a namespace that is
+//! new moves nothing, then the only Cloud Map service of the name. A missing namespace is created together with its first
+//! service, if the installation allows it: an HTTP namespace, since that needs no VPC and no domain.
 //!
 //! `NAME_POLICY` has the names that each Service may claim, with which addresses and how many instances. Its rules only
 //! allow. The first rule for a cluster and Kubernetes namespace decides alone, and a Service without a rule may claim
@@ -20,9 +20,8 @@ use super::observation::Observation;
 use super::reason::Reason;
 use crate::guard::Extent;
 use crate::model::{
-    Claims, CloudMapService, FirstNames, Namespace, NamespaceKind, NamespaceReference, Place,
-    RepeatedNamespace, Rule, Rules, ServiceKey, ServiceName, ServiceRef, UnresolvedNamespace,
-    words,
+    Claims, FirstNames, Namespace, NamespaceKind, NamespaceReference, Place, RepeatedNamespace,
+    Rule, Rules, ServiceKey, ServiceName, ServiceRef, UnresolvedNamespace, words,
 };
 
 /// The Services with instances in each namespace, by its id.
@@ -48,8 +47,12 @@ impl Observation {
         Ok(ServiceKey::new(namespace, name.as_str()))
     }
 
-    /// Chooses the namespace of each name that may be in several. If a part of the cluster or of Cloud Map was read, or if
-    /// what is remembered of it counts, the instances of the Service alone decide.
+    /// Chooses the namespace of each name that may be in several: the one with instances of the Service, else the only one
+    /// with a Cloud Map service of the name. If only a part of the cluster or of Cloud Map was read, or if older reads count,
+    /// the instances of the Service alone decide.
+    ///
+    /// No other sign decides. Say the pods of shop/web go to zero in a namespace that another account shares, in which
+    /// callers ask: if the function's own namespace were preferred, the pods would come back in the wrong one.
     pub fn choose_namespaces(&mut self) {
         let is_part = !self.extent.is_whole() || !self.registry.is_whole();
         let mut chosen: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>> = BTreeMap::new();
@@ -57,11 +60,10 @@ impl Observation {
         for (service, claims, candidates) in self.ambiguous() {
             let registered = registered.get_or_insert_with(|| self.registered());
             for name in claims.names.iter().take(MAXIMUM) {
-                let by_own = self.with_own(service, name, &candidates, registered);
-                let namespace = match by_own {
-                    None if !is_part => self.with_others(name, &candidates, registered),
-                    by_own => by_own,
-                };
+                let mut namespace = self.with_instances(service, name, &candidates, registered);
+                if namespace.is_none() && !is_part {
+                    namespace = self.only_with_service(name, &candidates);
+                }
                 if let Some(namespace) = namespace {
                     let of_service = chosen.entry(service.clone()).or_default();
                     of_service.insert(name.clone(), namespace.id.clone());
@@ -103,7 +105,7 @@ impl Observation {
     }
 
     /// The first namespace in which the Service has instances under the name, or else under any.
-    fn with_own<'a>(
+    fn with_instances<'a>(
         &self,
         service: &ServiceRef,
         name: &ServiceName,
@@ -121,28 +123,44 @@ impl Observation {
         own().find(under_name).or_else(|| own().next())
     }
 
-    /// The only one with a Cloud Map service of the name; else with instances of the cluster; else of this account.
-    /// None if a service of the name could not be read: it may have instances of the Service.
-    fn with_others<'a>(
+    /// The only namespace with a Cloud Map service of the name. None if a service of the name could not be read: it may
+    /// have instances of the Service.
+    fn only_with_service<'a>(
         &self,
         name: &ServiceName,
         candidates: &[&'a Namespace],
-        registered: &Registered,
     ) -> Option<&'a Namespace> {
-        let found =
-            |it: &Namespace| self.registry.services.get(&ServiceKey::new(it, name.as_str()));
-        let is_unread = |it: &CloudMapService| it.unreadable.is_some() && !it.is_denied;
-        if candidates.iter().filter_map(|it| found(it)).any(is_unread) {
+        let mut only = None;
+        for namespace in candidates {
+            let key = ServiceKey::new(namespace, name.as_str());
+            let Some(service) = self.registry.services.get(&key) else { continue };
+            let is_unread = service.unreadable.is_some() && !service.is_denied;
+            if is_unread || only.is_some() {
+                return None;
+            }
+            only = Some(*namespace);
+        }
+        only
+    }
+
+    /// The remark on a Service with a name whose namespace its instances alone decide. Only a run that read everything can
+    /// tell.
+    pub(super) fn chosen_by_instances(&self, service: &ServiceRef) -> Option<Reason> {
+        if !self.extent.is_whole() || !self.registry.is_whole() {
             return None;
         }
-        let exists = |it: &Namespace| found(it).is_some();
-        let has_ours = |it: &Namespace| registered.contains_key(it.id.as_str());
-        let is_own = |it: &Namespace| !it.is_of_other(self.registry.account.as_deref());
-        let only = |holds: &dyn Fn(&Namespace) -> bool| {
-            let mut found = candidates.iter().filter(|it| holds(it));
-            found.next().filter(|_| found.next().is_none()).copied()
-        };
-        only(&exists).or_else(|| only(&has_ours)).or_else(|| only(&is_own))
+        let claims = self.desired.claims(service)?;
+        let candidates = self.registry.candidates(&claims.namespace);
+        let mut chosen = self.desired.namespaces.get(service)?.iter();
+        let (_, id) = chosen.find(|(name, id)| {
+            let only = self.only_with_service(name, &candidates);
+            only.is_none_or(|namespace| namespace.id != **id)
+        })?;
+        Some(Reason::NamespaceByInstances {
+            reference: claims.namespace.to_string(),
+            chosen: id.clone(),
+            candidates: FirstNames::of(candidates.iter().map(|namespace| &namespace.id))?,
+        })
     }
 
     /// Adds the missing namespaces that are claimed and may be created. From here on they are treated as existing

@@ -38,6 +38,17 @@ pub enum Reason {
     /// The Cloud Map namespace is missing or ambiguous.
     #[error("{0}; registered instances stay")]
     Namespace(UnresolvedNamespace),
+    /// Several namespaces have the name, and nothing but the Service's instances decides for one of them.
+    #[error(
+        "several Cloud Map namespaces are named {reference:?} ({candidates}), and only the Service's instances decide for {chosen}: name it by its id, since no instance decides any more once the pods are gone"
+    )]
+    NamespaceByInstances {
+        reference: String,
+        /// The id of the namespace.
+        chosen: String,
+        /// The ids of all namespaces of the name.
+        candidates: FirstNames,
+    },
     /// Another Service of the cluster holds the name.
     #[error("Service {holder} of this cluster holds the name; this one takes over when that ends")]
     DomainConflict { holder: ServiceRef },
@@ -327,6 +338,7 @@ impl Reason {
                 ("NamespaceAmbiguous", true, Others)
             }
             Self::Namespace(Ambiguous { .. }) => ("NamespaceAmbiguous", true, Owner),
+            Self::NamespaceByInstances { .. } => ("NamespaceByInstances", false, Owner),
             Self::DomainConflict { .. } => ("DomainConflict", true, Owner),
             Self::NotAllowed(_) => ("NotAllowed", true, Owner),
             Self::TooManyNames { .. } => ("TooManyNames", true, Owner),
@@ -387,12 +399,13 @@ impl Reason {
     /// Whether it holds nothing back: the Service has all that its annotations ask for.
     pub fn is_remark(&self) -> bool {
         use Reason::{
-            NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace, TtlStays,
-            UnknownAnnotation,
+            NamespaceByInstances, NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace,
+            TtlStays, UnknownAnnotation,
         };
         matches!(
             self,
-            NeighboursDiffer(_)
+            NamespaceByInstances { .. }
+                | NeighboursDiffer(_)
                 | NotInDns
                 | PortNotServed { .. }
                 | RepeatedNamespace(_)

@@ -6,10 +6,13 @@ use serde_json::json;
 
 use super::name_policy::{ready, rules};
 use super::world::{
-    HTTP, Kubernetes, World, key, lines_of, mistake, named, of_other_cluster, own, pod, service,
+    HTTP, Kubernetes, World, key, lines_of, mistake, named, of_other_cluster, ours, own, pod,
+    service,
 };
-use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::publish::plan::{Change, Holders, NamePolicy, Plan, RereadScope, Rules, plan};
+use crate::model::{NamespaceKind, Selection, ServiceName, ServiceRef};
+use crate::publish::plan::{
+    Change, Extent, Holders, NamePolicy, Observation, Plan, RereadScope, Rules, plan,
+};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -103,6 +106,54 @@ fn a_service_with_one_ambiguous_name_leaves_its_others_to_those_that_can_have_th
     shop/cart: register twice/cart: 10.0.0.1 (pod one)
     ! shop/pay: several Cloud Map namespaces are named "twice"; name one by its id: ns-one, ns-two; registered instances stay (NamespaceAmbiguous)
     "#);
+}
+
+/// Of two namespaces of one name, `ns-two` is of another account. `shop/web` claims `web`, and each service has an instance
+/// of the named Service, if any.
+#[test]
+fn of_several_namespaces_of_one_name_the_instances_decide_and_then_the_only_service_of_the_name() {
+    type Case<'a> = (&'a [(&'a str, Option<&'a str>)], Option<&'a str>, Option<&'a str>, bool);
+    let (web, cart) = (Some("shop/web"), Some("shop/cart"));
+    // The services; the namespaces that a full sync and a message choose; whether there is a remark.
+    let cases: [Case; 9] = [
+        (&[], None, None, false),
+        (&[("two/web", None)], Some("ns-two"), None, false),
+        (&[("one/web", None), ("two/web", None)], None, None, false),
+        (&[("one/cart", cart)], None, None, false),
+        (&[("two/web", web)], Some("ns-two"), Some("ns-two"), false),
+        (&[("one/web", None), ("two/web", web)], Some("ns-two"), Some("ns-two"), true),
+        (&[("two/old", web)], Some("ns-two"), Some("ns-two"), true),
+        (&[("one/web", None), ("two/old", web)], Some("ns-two"), Some("ns-two"), true),
+        (&[("one/web", web), ("two/web", web)], Some("ns-one"), Some("ns-one"), true),
+    ];
+    for (services, by_sync, by_message, is_remarked) in cases {
+        let mut world = World::of(service("shop/web", "twice/web"))
+            .service(service("shop/cart", "ns-one/cart"))
+            .namespace("ns-one", "twice", NamespaceKind::Http)
+            .namespace("ns-two", "twice", NamespaceKind::Http);
+        world.0.registry.account = Some("111122223333".into());
+        let other = world.0.registry.namespaces.get_mut("ns-two").expect("it is there");
+        other.owner = Some("444455556666".into());
+        for (place, marked) in services {
+            world = world.cloud_map(place, HTTP, []).with(place, |service| {
+                let instances = marked.map(|marked| ("a".to_owned(), ours(marked, "10.0.0.1")));
+                service.instances = Some(instances.into_iter().collect());
+            });
+        }
+        let chosen = |selection: &Selection, extent| {
+            let read = Observation { extent, ..world.0.clone() };
+            let chosen = read.decided(selection).desired.namespaces;
+            let of_web = chosen.get(&named("shop/web"))?;
+            of_web.get(&ServiceName::parse("web").expect("a name")).cloned()
+        };
+        let everything = chosen(&Selection::Everything, Extent::Everything);
+        let message = chosen(&Selection::service(named("shop/web")), Extent::Part);
+        assert_eq!(everything.as_deref(), by_sync, "{services:?}");
+        assert_eq!(message.as_deref(), by_message, "{services:?}");
+        let planned = world.planned();
+        assert_eq!(planned.contains("(NamespaceByInstances)"), is_remarked, "{planned}");
+        assert_eq!(planned.contains("(NamespaceAmbiguous)"), by_sync.is_none(), "{planned}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::model::{
     BadAnnotation, FirstNames, PortReference, RepeatedNamespace, UnresolvedNamespace,
 };
 use crate::publish::plan::names::SetBy;
+use crate::publish::plan::services::TtlObstacle;
 use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote};
 use crate::report::NoteLine;
 
@@ -59,6 +60,12 @@ fn reasons() -> Vec<Reason> {
             RepeatedNamespace::of("web.shop.local", "shop.local").expect("it repeats it"),
         ),
         Reason::UnknownAnnotation(FirstNames::of(["a/claim"]).expect("a name")),
+        Reason::NamespaceByInstances {
+            reference: "prod".to_owned(),
+            chosen: "ns-1".to_owned(),
+            candidates: FirstNames::of(["ns-1", "ns-2"]).expect("names"),
+        },
+        Reason::TtlStays { present: "60".to_owned(), wanted: 15, why: TtlObstacle::NotOurs },
         Reason::TagsUnreadable("no".into()),
     ]
 }
@@ -113,6 +120,8 @@ fn what_follows_from_each_reason() {
     PortNotServed: event, remark
     RepeatedNamespace: event, remark
     UnknownAnnotation: event, remark
+    NamespaceByInstances: event, remark
+    TtlStays: event, remark
     TagsUnreadable: failed
     ");
 }

@@ -116,9 +116,7 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
 }
 
 // Namespaces: of several with one name the Service's instances decide, those under the name before others; then the
-// only one that has a service of the name; then the cluster's instances; then the account. Without an answer the Service
-// goes where all those of the cluster went that had one; else nothing is registered. Messages know the Service's
-// instances alone.
+// only one that has a service of the name; else nothing is registered. Messages know the Service's instances alone.
 impl View<'_> {
     /// The namespace of a name that a Service claims, if the rules have one.
     fn namespace(&self, service: usize, claim: &Claim, name: &str) -> Option<String> {
@@ -127,23 +125,21 @@ impl View<'_> {
             return Some(only.id.clone());
         }
         let ids: BTreeSet<&String> = candidates.iter().map(|it| &it.id).collect();
-        let holds = |registry: &Registry, service: Option<&str>, name: Option<&str>| {
-            let is_marked = |attributes: &Attributes| {
-                self.mark(attributes).is_some_and(|it| service.is_none_or(|of| of == it))
-            };
+        let holds = |registry: &Registry, name: Option<&str>| {
             let here = instances(registry)
                 .filter(|(key, ..)| ids.contains(&key.0) && name.is_none_or(|name| name == key.1));
-            let here = here.filter(|(.., it)| is_marked(it));
+            let here = here.filter(|(.., it)| self.mark(it) == Some(NAMES[service]));
             here.map(|(key, ..)| key.0.clone()).collect::<BTreeSet<_>>()
         };
-        let own = Some(NAMES[service]);
         let by_own = |registry| {
-            let mut all = [Some(name), None].into_iter().flat_map(|it| holds(registry, own, it));
+            let mut all = [Some(name), None].into_iter().flat_map(|it| holds(registry, it));
             all.next()
         };
         let only = |found: BTreeSet<String>| found.first().filter(|_| found.len() == 1).cloned();
-        let named = ids.iter().filter(|id| self.start.contains_key(&key(id, name)));
-        let named = only(named.map(|it| (*it).clone()).collect());
+        let named = |registry: &Registry| {
+            let named = ids.iter().filter(|id| registry.contains_key(&key(id, name)));
+            only(named.map(|it| (*it).clone()).collect())
+        };
         // Who reads all of Cloud Map only in several runs chooses by what stands then, and so does one that the records
         // of the first choice do not fit.
         let fits = |key: &Key| {
@@ -151,19 +147,14 @@ impl View<'_> {
             self.rest.contains_key(key)
                 && service.is_some_and(|it| !self.wanted(key, it, false).is_empty())
         };
-        let is_left = || named.as_ref().is_some_and(|it| !fits(&key(it, name)));
+        let is_left = || named(self.start).is_some_and(|it| !fits(&key(&it, name)));
         let later = || by_own(self.rest).filter(|_| self.world.has_few_reads || is_left());
         let by_own = by_own(self.start).or_else(later);
-        let of_account = candidates.iter().filter(|it| !it.is_shared).map(|it| it.id.clone());
         if !self.is_whole {
             return by_own;
         }
-        by_own
-            .or(named)
-            .or_else(|| only(holds(self.start, None, None)))
-            .or_else(|| only(of_account.collect()))
-            // The next sync finds those that have got theirs meanwhile.
-            .or_else(|| only(holds(self.rest, None, None)))
+        // Another claim, by id, may create the first service of the name meanwhile.
+        by_own.or_else(|| named(self.start)).or_else(|| named(self.rest))
     }
 
     /// The keys that a Service claims; none while the namespace of one of its names is ambiguous.
