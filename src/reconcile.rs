@@ -1,5 +1,5 @@
 //! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
-//! Kubernetes Events for the notices. Returns the cluster's report and its claims.
+//! Kubernetes Events for the notices. Returns the cluster's report.
 
 mod imports;
 mod member;
@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::kubernetes::{AnnotationSettings, ErrorClass, Kubernetes, services};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
-use crate::publish::plan::{Adoption, Claimed, Rules};
+use crate::publish::plan::{Adoption, Rules};
 use crate::publish::{self, Failed, Options};
 use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
@@ -94,7 +94,7 @@ pub struct Invocation<'a> {
 }
 
 impl Invocation<'_> {
-    /// Syncs the selected Services of a cluster to Cloud Map, or plans it. Returns the report and the cluster's claims.
+    /// Syncs the selected Services of a cluster to Cloud Map, or plans it.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
@@ -103,7 +103,7 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Result<(ClusterReport, Claimed), Error> {
+    ) -> Result<ClusterReport, Error> {
         let reconciled = self.connected(cluster, async |connection| {
             let world = self.world(cluster, connection, registry);
             if let Some(account) = cluster.registry_account(&world.owner.cluster) {
@@ -111,11 +111,11 @@ impl Invocation<'_> {
             }
             let (adoption, options) = (self.adoption.as_ref(), self.options_for(selection));
             let published = Box::pin(publish::publish(&world, selection, adoption, options));
-            let (report, claimed, notices) = published.await?;
+            let (report, notices) = published.await?;
             if self.mode == Mode::Sync {
                 self.create_events(&connection.kubernetes, &notices).await;
             }
-            Ok((report, claimed))
+            Ok(report)
         });
         reconciled.await
     }

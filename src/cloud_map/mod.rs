@@ -131,7 +131,7 @@ pub enum Class {
     Exists,
     /// An operation on the same instance is under way.
     Duplicate,
-    /// A service that still has instances, or an instance with an operation under way.
+    /// An instance with an operation under way.
     InUse,
     /// A quota is used up; a retry in this run cannot help.
     LimitExceeded,

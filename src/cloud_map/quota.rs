@@ -39,7 +39,6 @@ words! {
         UpdateService = "UpdateService",
         UpdateServiceAttributes = "UpdateServiceAttributes",
         DeleteServiceAttributes = "DeleteServiceAttributes",
-        DeleteService = "DeleteService",
         RegisterInstance = "RegisterInstance",
         DeregisterInstance = "DeregisterInstance",
     }
@@ -78,8 +77,7 @@ impl Call {
             Self::CreateService
             | Self::UpdateService
             | Self::UpdateServiceAttributes
-            | Self::DeleteServiceAttributes
-            | Self::DeleteService => (5.0, 50.0),
+            | Self::DeleteServiceAttributes => (5.0, 50.0),
             Self::RegisterInstance | Self::DeregisterInstance => (50.0, 100.0),
         };
         Rate { per_second, burst }

@@ -124,19 +124,6 @@ impl CloudMap {
         accepted(answer.map(|it| it.operation_id), action)
     }
 
-    /// # Errors
-    /// Returns an error of class [`super::Class::InUse`] if another client has registered an instance meanwhile.
-    pub async fn delete_service(
-        &self,
-        _permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-    ) -> Result<(), Error> {
-        let deleted = self.client.delete_service().id(arn).send().await;
-        let action = || format!("delete the Cloud Map service {place}");
-        deleted.map(|_| ()).map_err(|error| Error::new(action(), &error))
-    }
-
     /// The reference of the HTTP namespace `name`, which is created if it does not exist.
     ///
     /// # Errors

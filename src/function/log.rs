@@ -14,9 +14,8 @@ use tracing::{error, info, warn};
 use super::Function;
 use crate::model::{Outcome, Timestamp, join};
 use crate::report::{
-    ChangeLine, ClusterReport, ClustersetLine, Counts, Dropped, EmptyServices, GuardReport,
-    HeldBackLine, Mode, MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report,
-    ServiceReport,
+    ChangeLine, ClusterReport, ClustersetLine, Counts, Dropped, GuardReport, HeldBackLine, Mode,
+    MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report, ServiceReport,
 };
 
 /// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
@@ -106,13 +105,6 @@ impl Function {
             write(cluster, news, lines);
             summary(done, mode);
         }
-    }
-
-    /// Logs the deletion of empty services in one Cloud Map.
-    pub(super) fn log_empty_services(&self, registry: &str, empty: &EmptyServices, mode: Mode) {
-        let lines = |log: Log<'_>| of_deletions(empty, mode, log);
-        let unsure = Some(BTreeSet::new());
-        write("", self.compare((registry, "deletions"), (mode, true), unsure, lines), lines);
     }
 
     /// The difference to the runs before; `None` if all is to be logged: in the plan of a person, and if it is not known
@@ -259,28 +251,6 @@ fn of_member(cluster: &str, report: &MultiClusterReport, mode: Mode, log: Log<'_
         log(Some(Line::new("", word, (&service.to_string(), reason), detail)), &|| {
             info!(cluster, kubernetes_service = %service, reason = &**reason, "{word}: {detail}");
         });
-    }
-}
-
-fn of_deletions(empty: &EmptyServices, mode: Mode, log: Log<'_>) {
-    for deletion in &empty.deletions {
-        let place = deletion.place();
-        let is_planned = deletion.result == Outcome::Planned;
-        let standing = is_planned.then(|| Line::planned(&place, "", &format!("delete {place}")));
-        log(standing, &|| match &deletion.result {
-            Outcome::Failed { error } => {
-                error!(cloud_map_service = place, change = "delete", "change failed: {error}");
-            }
-            Outcome::Undone { why } => {
-                warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
-            }
-            Outcome::Planned | Outcome::Applied => info!(%mode,
-                cloud_map_service = place, change = "delete", "delete {place}: no Service claims it"),
-        });
-    }
-    for why in &empty.kept {
-        let line = Line::new("", "empty services kept", ("", ""), why);
-        log(Some(line), &|| info!("empty services kept: {why}"));
     }
 }
 

@@ -1,5 +1,5 @@
 //! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
-//! sync of all clusters cleans up (orphans and empty services), and builds the report. The scopes of the messages of a
+//! sync of all clusters looks for orphans, and builds the report. The scopes of the messages of a
 //! queue, or of the lines of a log, are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,17 +16,13 @@ use crate::error::chain;
 use crate::event::{self, Scope, Unusable};
 use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
-use crate::publish::plan::Claimed;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Dropped, EmptyServices, Mode, OrphanReport, Report};
+use crate::report::{ClusterReport, Dropped, Mode, OrphanReport, Report};
 use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
-/// The report of a cluster, with its claims if it could be read.
-type ClusterRun = (ClusterReport, Option<Claimed>);
-
-/// The run of each cluster by its index in the settings.
-pub(super) type Runs = BTreeMap<usize, ClusterRun>;
+/// The report of each cluster by its index in the settings.
+pub(super) type Runs = BTreeMap<usize, ClusterReport>;
 
 /// The Cloud Maps of a run.
 pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
@@ -63,7 +59,7 @@ impl Function {
             Box::pin(clustersets.run(&mut runs)).await;
         }
         for (index, selection) in selections.iter() {
-            self.out_of_step.record(&runs[&index].0, selection, invocation.now);
+            self.out_of_step.record(&runs[&index], selection, invocation.now);
         }
         let indexes = runs.keys().copied().collect();
         let whole = selections.is_everything(&self.configured());
@@ -191,16 +187,14 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
     (!reads_all).then(|| stop.saturating_duration_since(tokio::time::Instant::now()))
 }
 
-/// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
-fn conclude(cluster: &Cluster, reconciled: Result<(ClusterReport, Claimed), Error>) -> ClusterRun {
+/// The report of a cluster, also of one that could not be read or is held back.
+fn conclude(cluster: &Cluster, reconciled: Result<ClusterReport, Error>) -> ClusterReport {
     match reconciled {
-        Ok((report, claimed)) => (report, Some(claimed)),
-        Err(error) if error.is_named_twice() => {
-            (ClusterReport::held_back(cluster.label(), &error), Some(Claimed::default()))
-        }
+        Ok(report) => report,
+        Err(error) if error.is_named_twice() => ClusterReport::held_back(cluster.label(), &error),
         Err(error) => {
             let report = ClusterReport::unreadable(cluster.label(), &error);
-            (error.into_made().into_iter().fold(report, ClusterReport::with), None)
+            error.into_made().into_iter().fold(report, ClusterReport::with)
         }
     }
 }
@@ -225,13 +219,14 @@ impl Run<'_> {
     }
 
     /// Reconciles one cluster.
-    async fn cluster(&self, cluster: &Cluster, selection: &Selection) -> ClusterRun {
+    async fn cluster(&self, cluster: &Cluster, selection: &Selection) -> ClusterReport {
         let Self { function, invocation, .. } = self;
         let (is_whole, registry) = (*selection == Selection::Everything, self.registry(cluster));
         let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
         let is_served = !reconciled.as_ref().is_err_and(Error::is_named_twice);
-        let (mut report, claimed) = conclude(cluster, reconciled);
-        if is_whole && claimed.is_some() && is_served {
+        let was_read = reconciled.is_ok();
+        let mut report = conclude(cluster, reconciled);
+        if is_whole && was_read {
             report = Box::pin(invocation.adopt_former(cluster, registry, report)).await;
         }
         report.whole = is_whole && is_served;
@@ -240,50 +235,17 @@ impl Run<'_> {
         let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
         function.log_lines(kind, &report, (invocation.mode, is_whole));
         log::summary(&report, invocation.mode);
-        (report, claimed)
+        report
     }
 
-    // The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters
-    // ends with it.
-
-    /// The report of the run of each cluster. `whole`: they are those of all clusters, so dead clusters are purged and
-    /// empty services deleted after them, as far as the settings allow it.
+    /// The report of the run of each cluster. `whole`: they are those of all clusters, so orphans are searched.
     async fn report(&self, runs: Runs, whole: bool) -> Report {
-        let (mut orphans, mut empty_services) = (Vec::new(), EmptyServices::default());
+        let mut orphans = Vec::new();
         if whole && self.invocation.adoption.is_none() {
             orphans = Box::pin(self.orphans(&runs)).await;
-            if self.function.settings.rules.deletes_services() {
-                empty_services = self.delete_empty_services(&runs).await;
-            }
         }
-        let clusters = runs.into_values().map(|(report, _)| report).collect();
-        let report = Report::new(self.invocation.mode, clusters);
-        Report { whole, ..report.with_cleanup(orphans, empty_services) }
-    }
-
-    /// Deletes empty services, one registry after the other.
-    async fn delete_empty_services(&self, runs: &Runs) -> EmptyServices {
-        let mut claimed = Claimed::default();
-        let mut unknown = Vec::new();
-        for (report, of_cluster) in runs.values() {
-            match of_cluster {
-                Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
-                None => {
-                    unknown
-                        .push(format!("cluster {} could not be read completely", report.cluster));
-                }
-            }
-        }
-        let (mut seen, mut all) = (BTreeSet::new(), EmptyServices::default());
-        for (key, registry) in &self.registries {
-            let invocation = self.invocation;
-            let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
-            let empty = empty.await;
-            self.function.log_empty_services(&key.to_string(), &empty, invocation.mode);
-            all.deletions.extend(empty.deletions);
-            all.kept.extend(empty.kept);
-        }
-        all.in_order()
+        let report = Report::new(self.invocation.mode, runs.into_values().collect());
+        Report { whole, ..report.with_orphans(orphans) }
     }
 
     /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the
@@ -293,7 +255,7 @@ impl Run<'_> {
         let configured = function.configured();
         let kept = configured.indexes().map(|index| {
             let cluster = &function.settings.clusters[index];
-            let was_read = runs.get(&index).is_some_and(|(report, _)| report.error.is_none());
+            let was_read = runs.get(&index).is_some_and(|report| report.error.is_none());
             let registry = function.clients.registry_of(cluster);
             ConfiguredCluster { cluster, registry, arn: function.clients.arn_of(cluster), was_read }
         });
@@ -318,6 +280,6 @@ impl Run<'_> {
 
 fn is_reported(runs: &Runs, error: &dyn std::error::Error) -> bool {
     let cause = chain(error);
-    let mut errors = runs.values().filter_map(|(report, _)| report.error.as_ref());
+    let mut errors = runs.values().filter_map(|report| report.error.as_ref());
     errors.any(|reported| reported.contains(&cause))
 }

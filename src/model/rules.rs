@@ -21,8 +21,6 @@ pub struct Rules {
     pub guard: Guard,
     /// Whether a missing HTTP namespace is created.
     pub create_namespaces: bool,
-    /// Whether unused services of ours are deleted.
-    pub delete_empty_services: bool,
     /// The Cloud Map namespaces that are read; empty means all.
     pub namespaces: Vec<NamespaceReference>,
     /// The names that each Service may claim; `None` allows all.
@@ -36,11 +34,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether empty services of ours are deleted.
-    pub fn deletes_services(&self) -> bool {
-        self.delete_empty_services && self.policy == Policy::Sync
-    }
-
     /// Whether `NAME_POLICY` allows every Service every name.
     pub fn allow_every_name(&self) -> bool {
         self.name_policy.as_ref().is_none_or(NamePolicy::allows_every_name)

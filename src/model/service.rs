@@ -98,7 +98,7 @@ impl CloudMapService {
         format!("aws servicediscovery delete-service --region {region} --id {id}")
     }
 
-    /// Whether it has the tag of this owner, without which it is never changed or deleted.
+    /// Whether it has the tag of this owner, without which it is never changed.
     pub fn is_tagged(&self, owner: &str) -> bool {
         matches!(&self.tags, Tags::Read(tags) if tags.owner.as_deref() == Some(owner))
     }

@@ -79,8 +79,6 @@ words! {
         /// Put our marks on an instance of another owner.
         Adopt = "adopt",
         Deregister = "deregister",
-        /// Delete a Cloud Map service.
-        Delete = "delete",
     }
 }
 
@@ -90,7 +88,7 @@ impl Verb {
         match self {
             Self::CreateNamespace | Self::Create | Self::Register => '+',
             Self::Update | Self::Rewrite | Self::Adopt => '~',
-            Self::Deregister | Self::Delete => '-',
+            Self::Deregister => '-',
         }
     }
 }

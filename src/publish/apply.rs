@@ -306,30 +306,3 @@ fn late(change: &Change) -> Effect {
 fn failed(error: &Error) -> Effect {
     Effect::Is(Outcome::failed(error.in_full()))
 }
-
-/// Deletes a service, and returns the outcome.
-///
-/// # Errors
-/// Returns the reason if it is held back.
-pub async fn delete(
-    cloud_map: &CloudMap,
-    deadline: Deadline,
-    arn: &str,
-    place: &Place,
-) -> Result<Outcome, Reason> {
-    let permit = match deadline.until_stop(cloud_map.permit(Call::DeleteService)).await {
-        Ok(permit) if deadline.is_open() => permit,
-        _ => return Ok(Outcome::out_of_time()),
-    };
-    let deleted = deadline.until_end(cloud_map.delete_service(permit, arn, place)).await;
-    Ok(match deleted {
-        Ok(Ok(())) => Outcome::Applied,
-        // A missing service is the wanted result.
-        Ok(Err(error)) if error.class == Class::NotFound => Outcome::Applied,
-        Ok(Err(error)) if error.class == Class::InUse => return Err(Reason::ServiceInUse),
-        Ok(Err(error)) => Outcome::failed(error.in_full()),
-        Err(_) => {
-            Outcome::failed(format!("cannot delete {place}: Cloud Map did not answer in time"))
-        }
-    })
-}

@@ -34,8 +34,8 @@ use crate::time::Deadline;
 use observe::{First, Lack, SharedRegistry, World};
 use passes::{FirstPart, Results, Turn};
 use plan::{
-    Adoption, Change, ChangesByService, Claimed, GuardBaseline, HeldBack, Leaving, Observation,
-    Plan, RereadScope, Stage,
+    Adoption, Change, ChangesByService, GuardBaseline, HeldBack, Observation, Plan, RereadScope,
+    Stage,
 };
 use report::ChangeLines;
 
@@ -71,16 +71,14 @@ pub struct Options {
 pub struct Published {
     pub report: ClusterReport,
     pub held_back: Vec<HeldBack>,
-    /// The instances that were removed, or that the plan would remove.
-    pub leaving: Leaving,
     /// The Cloud Map services that were created.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
     /// The Services with an instance after their turns.
     pub standing: BTreeSet<ServiceRef>,
 }
 
-/// Makes Cloud Map match the claims of the selected Services of a cluster, or plans it. Also returns the claims of the
-/// cluster and the notices for the owners of its Services.
+/// Makes Cloud Map match the claims of the selected Services of a cluster, or plans it. Also returns the notices for
+/// the owners of its Services.
 ///
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely. It has the changes of a first part;
@@ -90,7 +88,7 @@ pub async fn publish(
     selection: &Selection,
     adoption: Option<&Adoption>,
     options: Options,
-) -> Result<(ClusterReport, Claimed, Vec<Notice>), Failed> {
+) -> Result<(ClusterReport, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync, Task::Adopt);
     let is_whole = *selection == Selection::Everything && task.is_sync();
     let (mut observed, mut made) = if is_whole && options.mode == Mode::Sync {
@@ -109,7 +107,7 @@ pub async fn publish(
     let desired = &observed.desired;
     let mut notices = report::notices(&published.held_back, desired);
     notices.extend(report::news(&published.report.services, desired, options.now));
-    Ok((published.report, Claimed::of(&observed, published.leaving), notices))
+    Ok((published.report, notices))
 }
 
 /// A task, with the world that is read for it and the options for carrying it out.
@@ -143,10 +141,10 @@ impl<'a> Execution<'a> {
     async fn carry_out_plan(&self, observation: &Observation, mut plan: Plan) -> Published {
         let cluster = observation.owner.cluster.as_str();
         if self.options.mode != Mode::Sync {
-            let (leaving, held_back) = (plan.leaving(), plan.held_back.clone());
+            let held_back = plan.held_back.clone();
             let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
             let report = report::with_reads(report, observation);
-            return Published { report, held_back, leaving, created, standing: BTreeSet::new() };
+            return Published { report, held_back, created, standing: BTreeSet::new() };
         }
         let is_judged = self.task.is_sync();
         let judged =
@@ -161,13 +159,12 @@ impl<'a> Execution<'a> {
         })
         .await;
         lines.sort();
-        let leaving = lines.removed();
         plan.guard = results.guard.or(plan.guard);
         plan.add_held_back(results.held_back);
         let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
         let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
         let Results { created, standing, .. } = results;
-        Published { report, held_back, leaving, created, standing }
+        Published { report, held_back, created, standing }
     }
 
     /// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and

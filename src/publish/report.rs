@@ -7,12 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
-use crate::model::{
-    Desired, InstanceKey, Kind, Notice, Outcome, Place, Timestamp, Tone, Verb, join,
-};
+use crate::model::{Desired, Kind, Notice, Outcome, Place, Timestamp, Tone, Verb, join};
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
-    Change, GuardStatus, HeldBack, Leaving, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
+    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
 };
 use crate::report::{
     ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, InvalidRegistration,
@@ -169,18 +167,6 @@ impl ChangeLines {
     /// The changes that were held back when they were made.
     pub fn held_back(&self) -> impl Iterator<Item = &HeldBack> {
         self.0.values().flat_map(|at| &at.held_back).map(|(_, _, held_back)| held_back)
-    }
-
-    /// The instances that were deregistered.
-    pub fn removed(&self) -> Leaving {
-        let of_place = |(place, at): (&Place, &LinesAt)| -> Vec<InstanceKey> {
-            let removed = at.changes.iter().filter(|(stage, line)| {
-                *stage == Stage::Deregister && line.result == Outcome::Applied
-            });
-            let ids = removed.filter_map(|(_, line)| line.instance.as_deref());
-            ids.map(|id| InstanceKey::new(&place.key, id)).collect()
-        };
-        self.0.iter().flat_map(of_place).collect()
     }
 
     fn add(&mut self, SettledChange { service, change, outcome }: SettledChange) {

@@ -426,8 +426,6 @@ counts! {
     adopted: "adopted", "to adopt";
     /// Our instances deregistered.
     deregistered: "deregistered", "to deregister";
-    /// Our Cloud Map services deleted.
-    deleted: "deleted", "to delete";
     /// Objects of imports created, changed or deleted in the clusters.
     #[serde(skip_serializing_if = "is_zero")]
     imported: "written in clusters", "to write in clusters";
@@ -475,7 +473,7 @@ impl Counts {
 
     /// The number of changes that were made, or would be made.
     pub fn changes(&self) -> usize {
-        let services = self.created + self.updated + self.deleted;
+        let services = self.created + self.updated;
         let instances = self.registered + self.rewritten + self.adopted + self.deregistered;
         services + instances + self.imported
     }
@@ -500,7 +498,6 @@ impl Counts {
             (_, Verb::Rewrite) => &mut self.rewritten,
             (_, Verb::Adopt) => &mut self.adopted,
             (_, Verb::Deregister) => &mut self.deregistered,
-            (_, Verb::Delete) => &mut self.deleted,
         }
     }
 }

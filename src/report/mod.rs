@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::model::{Outcome, Traffic, Verb, words};
+use crate::model::{Traffic, words};
 
 pub use cluster::{
     ChangeLine, ClustersetLine, Counts, GuardReport, HeldBackLine, ImportLine, InvalidRegistration,
@@ -45,9 +45,6 @@ pub struct Report {
     pub counts: Counts,
     /// The clusters, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
-    /// The deletion of our empty Cloud Map services, if it is enabled.
-    #[serde(default, skip_serializing_if = "EmptyServices::is_empty")]
-    pub empty_services: EmptyServices,
     /// The instances of clusters that are gone or no longer configured. Only a full sync lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<OrphanReport>,
@@ -144,14 +141,13 @@ impl Report {
         Self { mode, ok, counts, clusters, ..Self::default() }
     }
 
-    /// Adds what the cleanup after all clusters has found and done.
+    /// Adds the orphans.
     #[must_use]
-    pub fn with_cleanup(self, orphans: Vec<OrphanReport>, empty_services: EmptyServices) -> Self {
+    pub fn with_orphans(self, orphans: Vec<OrphanReport>) -> Self {
         let done = orphans.iter().map(|orphans| &orphans.done);
         let ok = self.ok && done.clone().all(ClusterReport::is_complete);
-        let ok = ok && empty_services.is_complete();
-        let more = done.map(|done| done.counts).chain([self.counts, empty_services.counts()]);
-        Self { ok, counts: more.sum(), orphans, empty_services, ..self }
+        let counts = done.map(|done| done.counts).chain([self.counts]).sum();
+        Self { ok, counts, orphans, ..self }
     }
 }
 
@@ -206,9 +202,7 @@ pub fn within_limit(mut answer: impl Shorten) -> Value {
 impl Shorten for Report {
     fn longest(&self) -> usize {
         let clusters = self.clusters.iter().chain(self.orphans.iter().map(|orphans| &orphans.done));
-        let empty = &self.empty_services;
-        let lists = [empty.deletions.len(), empty.kept.len(), self.dropped.len()];
-        clusters.map(ClusterReport::lines).chain(lists).max().unwrap_or_default()
+        clusters.map(ClusterReport::lines).chain([self.dropped.len()]).max().unwrap_or_default()
     }
 
     fn shorten(&mut self, entries: usize) {
@@ -216,8 +210,6 @@ impl Shorten for Report {
         for cluster in self.clusters.iter_mut().chain(orphans) {
             cluster.shorten(entries);
         }
-        self.empty_services.deletions.truncate(entries);
-        self.empty_services.kept.truncate(entries);
         self.dropped.truncate(entries);
         self.cut = Some(format!(
             "the report is too large for a Lambda response: it has the first {entries} lines of each cluster, and the \
@@ -285,80 +277,6 @@ fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
     *left -= list.len();
 }
 
-// What a full sync finds beside the clusters: our empty Cloud Map services, with the result of each deletion and the reasons
-// to keep some, and the orphans of clusters that are gone. `cleanup` fills a value for each registry; the report adds them up.
-
-/// Our Cloud Map services that are empty, and unclaimed or of records that do not fit.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct EmptyServices {
-    /// The services that were deleted, or would be deleted.
-    pub deletions: Vec<Deletion>,
-    /// The reasons to keep candidates.
-    pub kept: Vec<String>,
-}
-
-/// One deletion.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Deletion {
-    /// The Cloud Map namespace's name.
-    pub namespace: String,
-    /// The service's name.
-    pub name: String,
-    /// The outcome.
-    #[serde(flatten)]
-    pub result: Outcome,
-}
-
-impl Deletion {
-    /// The service with its namespace.
-    pub fn place(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
-    }
-}
-
-impl EmptyServices {
-    /// Whether there is nothing to report.
-    pub fn is_empty(&self) -> bool {
-        self.deletions.is_empty() && self.kept.is_empty()
-    }
-
-    /// Sorts deletions and reasons by name.
-    #[must_use]
-    pub fn in_order(mut self) -> Self {
-        self.deletions.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        self.kept.sort();
-        self.kept.dedup();
-        self
-    }
-
-    /// Whether every deletion was made.
-    pub fn is_complete(&self) -> bool {
-        self.deletions.iter().all(|deletion| deletion.result.is_made())
-    }
-
-    fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for deletion in &self.deletions {
-            *counts.counter_for(Verb::Delete, &deletion.result) += 1;
-        }
-        counts
-    }
-}
-
-impl Display for EmptyServices {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return Ok(());
-        }
-        writeln!(f, "our Cloud Map services without instances and without a claim")?;
-        for Deletion { namespace, name, result } in &self.deletions {
-            writeln!(f, "  - delete     {namespace}/{name}{result}")?;
-        }
-        self.kept.iter().try_for_each(|why| writeln!(f, "  ! kept       {why}"))?;
-        Ok(())
-    }
-}
-
 /// The orphans of one cluster in one Cloud Map.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -392,7 +310,7 @@ mod tests {
     use super::*;
     use crate::model::Outcome;
     use crate::model::{ServiceRef, Verb};
-    use crate::report::{ChangeLine, Counts, Deletion, Dropped, ImportLine, Mode};
+    use crate::report::{ChangeLine, Counts, Dropped, ImportLine, Mode};
 
     fn report(services: usize) -> Report {
         let change = |number: usize| ChangeLine {
@@ -451,12 +369,6 @@ mod tests {
     #[test]
     fn every_long_list_is_cut() {
         let words = || "a sentence of one hundred characters or more ".repeat(3);
-        let result = Outcome::Failed { error: words() };
-        let deletion = |number: usize| Deletion {
-            namespace: "shop.local".to_owned(),
-            name: format!("web-{number}"),
-            result: result.clone(),
-        };
         let dropped = |number: usize| Dropped {
             message: number.to_string(),
             reason: "InvalidEvent".into(),
@@ -467,9 +379,7 @@ mod tests {
             service.unreadable = Some(words());
             service
         };
-        let cases: [(&str, Grow<'_>); 5] = [
-            ("deletions", &|it| it.empty_services.deletions = (0..50_000).map(deletion).collect()),
-            ("kept", &|it| it.empty_services.kept = sentences()),
+        let cases: [(&str, Grow<'_>); 3] = [
             ("dropped", &|it| it.dropped = (0..50_000).map(dropped).collect()),
             ("warnings", &|it| it.clusters[0].warnings = sentences()),
             ("unread", &|it| {

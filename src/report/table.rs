@@ -16,7 +16,6 @@ impl Display for Report {
             cluster.fmt(f)?;
         }
         self.orphans.iter().try_for_each(|orphans| write!(f, "{orphans}"))?;
-        write!(f, "{}", self.empty_services)?;
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
         }

@@ -27,14 +27,6 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "true",
     },
     Documented {
-        name: "DELETE_EMPTY_SERVICES",
-        meaning: "`true`: a full sync of all clusters, or [a cleanup](docs/operations.md#cleanup-with-fan-out), deletes Cloud Map services \
-                  that carry our tag, hold no instance, and are claimed by no Service, or fit none of its endpoints; \
-                  only with `POLICY` `sync`",
-        default: "`false`, since an ECS service with zero tasks may refer to one",
-        example: "true",
-    },
-    Documented {
         name: "OWNER_ID",
         meaning: "the mark of this installation's instances; two installations need different ones",
         default: "`cloud-map-sync`",

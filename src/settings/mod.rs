@@ -129,7 +129,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         Rules {
             namespaces: self.read("CLOUD_MAP_NAMESPACES", namespaces),
             create_namespaces: self.read("CREATE_NAMESPACES", boolean),
-            delete_empty_services: self.read("DELETE_EMPTY_SERVICES", boolean),
             policy: self.read("POLICY", |text| {
                 parse(text, Policy::parse, "not one of sync, upsert-only, create-only")
             }),

@@ -30,7 +30,6 @@ fn every_setting_is_read() {
         ("OWNER_ID", "team-a"),
         ("ANNOTATION_PREFIX", "discovery.example.com"),
         ("CREATE_NAMESPACES", "true"),
-        ("DELETE_EMPTY_SERVICES", "true"),
         ("POLICY", "create-only"),
         ("GUARD_SHARE", "30 %"),
         ("GUARD_MINIMUM", "0"),
@@ -57,7 +56,7 @@ fn every_setting_is_read() {
     let week = Some(SignedDuration::from_hours(7 * 24));
     assert_eq!(settings.rules.purge_dead_clusters_after, week);
     assert!(settings.dry_run && settings.rules.create_namespaces);
-    assert!(settings.rules.delete_empty_services && settings.rules.lacks_dns_rights);
+    assert!(settings.rules.lacks_dns_rights);
     assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
     let tags = [("cost center", "47=11"), ("empty", ""), ("team", "shop")];
     assert_eq!(settings.create_tags, tags.map(|(key, it)| (key.into(), it.into())).into());

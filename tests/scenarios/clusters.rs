@@ -142,16 +142,13 @@ async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_
     let west = fleet.registry("eu-west-1", ACCOUNT, &arn);
     converge(&fleet, &fleet.function_with(&[("CLUSTERS", "twice")]).await).await;
     let entries = json!(["twice", { "cluster": arn, "registryRegion": "eu-west-1" }, good]);
-    let function = fleet
-        .function_with(&[("CLUSTERS", &entries.to_string()), ("DELETE_EMPTY_SERVICES", "true")])
-        .await;
+    let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
 
     let report = converge(&fleet, &function).await;
 
     let warning = &report.clusters[0].warnings[0];
     assert!(warning.contains("as twice and as") && warning.contains(&arn), "{report}");
     assert!(report.to_string().contains(&format!("! warning    {warning}")), "{report}");
-    assert_eq!(report.empty_services.kept, [""; 0], "its claims are those of the other entry");
     assert_eq!(report.orphans[0].reason, "ClusterMoved", "{report}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"], "nothing is lost");
     let service = west.service_id("prod", "web");

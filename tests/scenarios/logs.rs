@@ -2,8 +2,6 @@
 //! reasons for which something is held back. No secret is ever logged: not by the function, and at no level by what it
 //! is built from.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -144,31 +142,6 @@ async fn answers_and_plans_of_a_person_stay_whole() {
         assert_eq!(changes.as_array().map(Vec::len), Some(2));
         assert!(action == "sync" || self::changes(&lines).len() == 2, "{lines:#?}");
     }
-}
-
-#[tokio::test]
-async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
-    let (fleet, _) = Fleet::web_in_both().await;
-    fleet.web("gone", "prod", &["10.0.3.1"]);
-    converged(&fleet).await;
-    fleet.cluster.delete_service("shop", "gone");
-    sync(&fleet.function().await).await;
-    fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("green"));
-    let settings = [
-        DRY_RUN,
-        ("CLUSTERS", "blue"),
-        ("DELETE_EMPTY_SERVICES", "true"),
-        ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
-    ];
-    let function = fleet.function_with(&settings).await;
-    let (_, first) = invoke_logged(&function, &event("schedule-eventbridge-scheduler")).await;
-    let mut logged = changes(&first);
-    logged.sort_unstable();
-    assert_eq!(logged, ["delete", "rewrite"]);
-    // The note of a dead cluster has the present time.
-    fleet.clock.advance(Duration::from_mins(1));
-    let (_, later) = invoke_logged(&function, &event("schedule-eventbridge-scheduler")).await;
-    assert_eq!(changes(&later), [""; 0]);
 }
 
 /// The assumption of the page about cost.

@@ -64,7 +64,7 @@ async fn process_that_remembers_an_earlier_bundle_fails_in_no_later_step() {
 async fn every_action_of_a_process_that_remembers_the_old_authority_asks_eks_again() {
     for action in ["explain", "plan", "status", "doctor", "purge"] {
         let fleet = fleet().await;
-        let function = fleet.function_with(&[("DELETE_EMPTY_SERVICES", "true")]).await;
+        let function = fleet.function().await;
         converge(&fleet, &function).await;
         fleet.cluster.begin_rotation();
         fleet.cluster.serve_newest_certificate();

@@ -178,9 +178,7 @@ impl Shown for Report {
         let services = clusters.flat_map(|cluster| &cluster.services);
         let changed = services.filter(|service| !service.changes.is_empty());
         let changed = changed.map(|service| format!("{}/{}", service.namespace, service.name));
-        let deleted = self.empty_services.deletions.iter();
-        let deleted = deleted.map(|it| format!("{}/{}", it.namespace, it.name));
-        changed.chain(deleted).collect::<BTreeSet<_>>().into_iter().collect()
+        changed.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 

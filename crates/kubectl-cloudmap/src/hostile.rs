@@ -161,9 +161,6 @@ fn report() -> Value {
             },
             {"cluster": "green", "error": "a text"},
         ],
-        "emptyServices": {
-            "deletions": [{"namespace": "a", "name": "b", "result": "planned"}], "kept": ["a text"],
-        },
         "orphans": [{
             "instances": 1, "reason": "ClusterGone", "detail": "a text", "cluster": "red", "services": services,
         }],

@@ -12,8 +12,8 @@ use std::fmt::{self, Display, Formatter};
 use super::{Code, Error, Output, answer, arguments, escape, outside, write};
 use cloud_map_sync::model::Outcome;
 use cloud_map_sync::report::{
-    ChangeLine, ClusterReport, Deletion, EmptyServices, GuardReport, HeldBackLine, ImportLine,
-    Mode, MultiClusterReport, OrphanReport, Report, ServiceReport, count,
+    ChangeLine, ClusterReport, GuardReport, HeldBackLine, ImportLine, Mode, MultiClusterReport,
+    OrphanReport, Report, ServiceReport, count,
 };
 
 const HEADINGS: &str =
@@ -32,7 +32,6 @@ impl Display for MarkdownPage<'_> {
             writeln!(f, "{}\n", cell(&orphans.detail))?;
             write_rows(f, &of_cluster(&orphans.done))?;
         }
-        write_empty_services(f, &self.0.empty_services)?;
         self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", cell(cut)))?;
         writeln!(f, "**{}**", cell(&self.0.summary()))
     }
@@ -67,15 +66,6 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
         return Ok(());
     }
     writeln!(f, "{}", outside::code_block(&lines.join("\n")))
-}
-
-fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
-    for deletion in &empty.deletions {
-        let Row { verb, name, detail, .. } = of_deletion(deletion);
-        writeln!(f, "- {}", cell(&format!("{verb} {name}, {detail}")))?;
-    }
-    empty.kept.iter().try_for_each(|kept| writeln!(f, "- kept: {}", cell(kept)))?;
-    if empty.is_empty() { Ok(()) } else { writeln!(f) }
 }
 
 fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {
@@ -146,12 +136,6 @@ fn of_service(service: &ServiceReport) -> Vec<Row> {
     let changes = service.changes.iter().map(|line| Row::change(&name, line));
     let held_back = service.held_back.iter().map(|line| Row::held_back(&name, line));
     unread.chain(changes).chain(held_back).collect()
-}
-
-/// The row of a deletion of a Cloud Map service without instances.
-fn of_deletion(Deletion { namespace, name, result }: &Deletion) -> Row {
-    let detail = format!("without instances{}", outcome(result));
-    Row::about("delete", &format!("{namespace}/{name}"), &detail)
 }
 
 /// The exports and imports of a cluster, a line each: they are about objects of Kubernetes, not about names.
@@ -287,8 +271,6 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
         let rows = rows.entry(format!("Orphans of {}", done.cluster)).or_default();
         rows.extend(std::iter::once(row).chain(of_cluster(done)));
     }
-    let deletions = plan.empty_services.deletions.iter().map(of_deletion);
-    rows.entry("Cloud Map services without instances".to_owned()).or_default().extend(deletions);
     rows
 }
 

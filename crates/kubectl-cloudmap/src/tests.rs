@@ -66,16 +66,9 @@ fn a_plans_code_shows_changes_and_a_syncs_code_whether_they_were_made() {
 
 #[test]
 fn every_kind_of_change_counts_as_one() {
-    for kind in [
-        "created",
-        "updated",
-        "registered",
-        "rewritten",
-        "adopted",
-        "deregistered",
-        "deleted",
-        "imported",
-    ] {
+    for kind in
+        ["created", "updated", "registered", "rewritten", "adopted", "deregistered", "imported"]
+    {
         let mut answer = answer("plan", true);
         answer["counts"] = json!({kind: 1});
         assert_eq!(read(answer).code(), Code::Changes, "{kind}");
@@ -140,21 +133,6 @@ fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
     ");
     answer["clusters"][0]["multiCluster"] = json!({"exports": 1, "imports": 2});
     assert!(read(answer).parsed.markdown().contains("\nIn sync.\n"));
-}
-
-#[test]
-fn markdown_lists_services_that_are_deleted_and_kept() {
-    let deletion = json!({"namespace": "prod", "name": "old", "result": "planned"});
-    let mut answer = answer("plan", true);
-    answer["clusters"] = json!([]);
-    answer["counts"] = json!({"deleted": 1});
-    answer["emptyServices"] = json!({"deletions": [deletion], "kept": ["prod/new: it is young"]});
-    insta::assert_snapshot!(read(answer).parsed.markdown(), @r"
-    - delete prod/old, without instances
-    - kept: prod/new: it is young
-
-    **plan: 1 to delete**
-    ");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The part of each cluster in its clusterset, in the report: the state in which it joined, its exports with their
-//! conditions, and its imports. The lines and claims of exports are added to those of annotated Services.
+//! conditions, and its imports. The lines of exports are added to those of annotated Services.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,6 @@ use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
 use crate::model::{Kind, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
-use crate::publish::plan::Claimed;
 use crate::reconcile::Joined;
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
 
@@ -37,11 +36,7 @@ impl Clustersets<'_> {
                 report.add_exports(exported);
                 let is_whole = selections.of(*index) == Some(&Selection::Everything);
                 function.log_lines("exports", &exported.report, (mode, is_whole));
-                add_lines(runs, *index, exported.report.clone(), exported.claimed.clone());
-            }
-            if report.has_failed() {
-                // Claims that are unknown, so that no empty service is deleted.
-                runs.entry(*index).and_modify(|(_, claimed)| *claimed = None);
+                add_lines(runs, *index, exported.report.clone());
             }
             let joined = joined.as_ref().ok();
             let is_whole = joined.is_some_and(|it| it.selection == Selection::Everything);
@@ -58,7 +53,7 @@ impl Clustersets<'_> {
                     warnings.extend(known.strangers.iter().map(|place| stranger(place)));
                 }
                 if let Some(lines) = lines {
-                    add_lines(runs, *index, lines, Claimed::default());
+                    add_lines(runs, *index, lines);
                 }
             }
             self.mark_frozen(*index, &mut report).await;
@@ -111,10 +106,10 @@ fn stranger(place: &str) -> String {
     )
 }
 
-/// Adds lines and claims to those of the cluster.
-fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport, more: Claimed) {
-    if let Some((report, claimed)) = runs.remove(&index) {
-        runs.insert(index, (report.with(lines), claimed.map(|claimed| claimed.and(more))));
+/// Adds lines to those of the cluster.
+fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport) {
+    if let Some(report) = runs.remove(&index) {
+        runs.insert(index, report.with(lines));
     }
 }
 
@@ -126,7 +121,7 @@ fn add_report(
     cluster: &str,
     (report, warnings): (MultiClusterReport, Vec<String>),
 ) {
-    if let Some((run, _)) = runs.get_mut(&index) {
+    if let Some(run) = runs.get_mut(&index) {
         run.counts.imported = report.made();
         run.counts.held_back += usize::from(report.frozen);
         run.multi_cluster = Some(report);
@@ -137,7 +132,7 @@ fn add_report(
         let counts = Counts { imported: report.made(), unreadable, ..Counts::default() };
         let multi_cluster = Some(report);
         let run = ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
-        runs.insert(index, (run, None));
+        runs.insert(index, run);
     }
 }
 

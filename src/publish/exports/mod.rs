@@ -23,9 +23,7 @@ mod records;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{self, World};
-use super::plan::{
-    Claimed, ExportAdoption, GuardBaseline, HeldBack, Leaving, Observation, Reason, plan,
-};
+use super::plan::{ExportAdoption, GuardBaseline, HeldBack, Observation, Reason, plan};
 use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
@@ -71,7 +69,6 @@ pub enum Purpose {
 /// The exports of a cluster after they were published, or planned.
 pub struct PublishedExports {
     pub report: ClusterReport,
-    pub claimed: Claimed,
     /// The exports with their Services and endpoints as they were read.
     pub overlay: Overlay,
     /// The outcome of each export that the run is about.
@@ -153,9 +150,8 @@ impl Exporting<'_> {
         let Some(records) = records else {
             let cluster = world.owner.cluster.to_string();
             let report = ClusterReport { cluster, ..ClusterReport::default() };
-            let claimed = Claimed::of(observation, Leaving::default());
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
-            return Ok(PublishedExports { report, claimed, overlay, outcomes });
+            return Ok(PublishedExports { report, overlay, outcomes });
         };
         let finalized = Finalized::of(&observation.desired);
         if let Some(export) = finalized.iter().flat_map(|it| it.exports.keys()).next() {
@@ -194,7 +190,7 @@ impl Exporting<'_> {
         let published = execution.carry_out_plan(&observed, plan).await;
         world.note_what_is_held(&observed, published.report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
-        let Published { report, held_back, leaving, .. } = published;
+        let Published { report, held_back, .. } = published;
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);
         let Written { report: records, outcomes, has_cluster_record } = written.await;
         let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
@@ -209,12 +205,11 @@ impl Exporting<'_> {
             };
             report = report.with(kept.take_former_away(has_none, options).await);
         }
-        let claimed = Claimed::of(observation, leaving);
         let overlay = self.overlay(exported(&held_back)).judged(report.guard.as_ref());
         if has_cluster_record {
             self.offer(Offer::Exports(overlay.clone()));
         }
-        Ok(PublishedExports { report, claimed, overlay, outcomes })
+        Ok(PublishedExports { report, overlay, outcomes })
     }
 
     /// Adopts the instances of AWS's controller. The next sync registers what is missing, and deregisters those that no
@@ -241,13 +236,12 @@ impl Exporting<'_> {
         let task = Task::AdoptExports(&adoption);
         let execution = Execution::of_cluster(task, world, options);
         let adopted = execution.carry_out(&observed).await.report;
-        let claimed = Claimed::of(&observed, Leaving::default());
         let report = introduced.with(written.report).with(adopted);
         let overlay = self.overlay(observed.desired);
         // StandingImports are taken over after all exports were.
         let is_complete = report.is_complete() && written.has_cluster_record;
         self.offer(if is_complete { Offer::Exports(overlay.clone()) } else { Offer::Nothing });
-        Ok(PublishedExports { report, claimed, overlay, outcomes: BTreeMap::new() })
+        Ok(PublishedExports { report, overlay, outcomes: BTreeMap::new() })
     }
 
     /// Writes the record of a cluster that only imports. Its imports know their Cloud Map by it, as those of an exporter do
@@ -282,8 +276,7 @@ impl Exporting<'_> {
         } else {
             Offer::Unrecorded
         });
-        let (claimed, outcomes) = (Claimed::default(), BTreeMap::new());
-        Ok(PublishedExports { report, claimed, overlay, outcomes })
+        Ok(PublishedExports { report, overlay, outcomes: BTreeMap::new() })
     }
 
     /// Whether Cloud Map shows one of these clusters as another member.

@@ -57,7 +57,7 @@ pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{Adopted, Adoption, ExportAdoption, Former, NotAdopted};
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, ChangesByService, Difference, Stage};
-pub use claims::{Claimed, DeletionVerdict, Holders, Leaving};
+pub use claims::Holders;
 pub use fate::Found;
 pub use guard::GuardBaseline;
 pub use observation::{Observation, Plan, ServiceNote, Unchanged};

@@ -90,12 +90,15 @@ pub enum Reason {
     #[error("{records} records cannot contain the endpoint's addresses {addresses}")]
     RecordTypeMismatch { records: String, addresses: String },
     /// The records of a service of ours fit no endpoint.
-    #[error("{}", records_misfit(*fitting, delete.as_deref()))]
+    #[error(
+        "this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both \
+         families: it is empty, so delete it: {delete}; the next sync then creates it with {fitting} records"
+    )]
     RecordsMisfit {
         /// The records that would fit.
         fitting: ServiceKind,
-        /// The command that deletes the service, if the function does not.
-        delete: Option<String>,
+        /// The command that deletes the service.
+        delete: String,
     },
     /// An address that must never be published.
     #[error(
@@ -303,11 +306,6 @@ pub enum Reason {
         "the Cloud Map namespace {0:?} is being deleted: its name is free in about a minute, and the next run creates it"
     )]
     NamespaceInDeletion(String),
-    /// Cloud Map refuses to delete a service in which the last read found no instance, or which has one since.
-    #[error(
-        "Cloud Map still counts an instance in it, which it may do for a while after the last one is deregistered; the next full sync tries again"
-    )]
-    ServiceInUse,
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
@@ -378,7 +376,6 @@ impl Reason {
             Self::InvalidInput(_) => ("InvalidInput", true, Owner),
             Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => ("LimitExceeded", true, Owner),
             Self::NamespaceInDeletion(_) => ("NamespaceInDeletion", true, Owner),
-            Self::ServiceInUse => ("ServiceInUse", true, Owner),
             Self::Unreadable(_) => ("Unreadable", true, Retry),
         }
     }
@@ -442,20 +439,6 @@ fn malformed_address(text: &str) -> String {
         None => "write an address such as 10.1.0.5 or fd00::5".to_owned(),
     };
     format!("{:?} is not published: it is not written as an IP address: {right}", shorten(text))
-}
-
-/// The records that an empty service of ours has and should have, and the way to them.
-fn records_misfit(fitting: ServiceKind, delete: Option<&str>) -> String {
-    let deleted = match delete {
-        Some(command) => format!("it is empty, so delete it: {command}"),
-        None => {
-            "a full sync of all clusters deletes it, unless another one claims the name".to_owned()
-        }
-    };
-    format!(
-        "this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both \
-         families: {deleted}; the next sync then creates it with {fitting} records"
-    )
 }
 
 /// The time of the next attempt for a registration without capacity, and the instance that stays until then.

@@ -113,8 +113,7 @@ impl Observation {
             return None;
         }
         let fitting = self.new_service(key, claimant)?.kind;
-        let delete = (!self.rules.deletes_services()).then(|| service.delete_command());
-        Some(Reason::RecordsMisfit { fitting, delete })
+        Some(Reason::RecordsMisfit { fitting, delete: service.delete_command() })
     }
 
     /// Whether a service has records of both families, and a Service that publishes itself there does not state both.

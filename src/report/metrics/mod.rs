@@ -320,11 +320,10 @@ fn stale_clusters(report: &Report) -> Option<usize> {
     Some(stale.collect::<BTreeSet<_>>().len())
 }
 
-/// A run over all clusters also covers orphans and empty services.
+/// A run over all clusters also covers orphans.
 fn is_good(report: &Report) -> usize {
     let orphans = report.orphans.iter().all(|orphans| orphans.done.is_complete());
-    let beside = orphans && report.empty_services.is_complete();
-    usize::from(paging(report).all(ClusterReport::is_complete) && (beside || !report.whole))
+    usize::from(paging(report).all(ClusterReport::is_complete) && (orphans || !report.whole))
 }
 
 fn planned_changes(report: &Report) -> usize {

@@ -8,14 +8,10 @@ use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::Report;
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
-use tokio::time::sleep;
 
-use super::{
-    LATER, Members, exported, exported_at, imported, in_full, part, pods, service, slices, web,
-};
+use super::{LATER, Members, exported, exported_at, imported, in_full, part, service, slices, web};
 use crate::fleet::{ips, refs};
 use crate::run::{metric, purge, report, sync, synced};
-use testbed::cloud_map::Behaviour;
 use testbed::function::invoke_until;
 
 #[tokio::test]
@@ -121,64 +117,6 @@ async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_r
         let said = &part(&purged, "green").obstacles;
         assert_eq!(said.len(), usize::from(is_refused), "{}", in_full(&purged));
         assert!(said.iter().all(|it| it.detail.starts_with("cannot list the serviceimports")));
-    }
-}
-
-const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
-
-/// `blue` exports `web` without a pod.
-async fn without_a_pod() -> Members {
-    let members = Members::in_step(&["10.0.0.1"]).await;
-    pods(&members.blue, "web", &[]);
-    members.converge().await;
-    members.fleet.cloud_map.forget_calls();
-    members
-}
-
-fn is_kept(members: &Members) -> bool {
-    let cloud_map = &members.fleet.cloud_map;
-    cloud_map.find_service("shop", "web").is_some() && cloud_map.count("DeleteService") == 0
-}
-
-#[tokio::test]
-async fn export_keeps_its_service_without_an_endpoint_until_it_ends() {
-    let members = Box::pin(without_a_pod()).await;
-    let function = members.serving("blue,green", &[DELETING]).await;
-    let synced = sync(&function).await;
-    assert!(synced.ok && is_kept(&members), "{}", in_full(&synced));
-    members.blue.unexport("shop", "web");
-    report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
-    let report = sync(&function).await;
-    assert!(report.ok && !is_kept(&members), "{}", in_full(&report));
-}
-
-#[tokio::test]
-async fn exports_that_cannot_be_read_keep_every_service() {
-    let paths = ["multicluster.x-k8s.io/v1beta1/serviceexports", "about.k8s.io"];
-    for path in paths {
-        let members = Box::pin(without_a_pod()).await;
-        members.blue.refuse(&format!("/apis/{path}"), 500);
-        let function = members.serving("blue,green", &[DELETING]).await;
-        let report = sync(&function).await;
-        assert!(!report.ok && is_kept(&members), "{path}: {}", in_full(&report));
-    }
-}
-
-/// Cloud Map may give the service its former id, under which the process has seen it in a namespace that had no id yet.
-#[tokio::test(start_paused = true)]
-async fn records_are_found_in_a_service_that_was_deleted_and_made_again() {
-    let members = Members::with_web(&["10.0.0.1"]).await;
-    let function = members.serving("blue,green", &[DELETING]).await;
-    let cloud_map = &members.fleet.cloud_map;
-    cloud_map.adjust(|it| it.instances_per_namespace = 0);
-    sync(&function).await;
-    let report = sync(&function).await;
-    assert!(cloud_map.count("DeleteService") > 0, "{}", in_full(&report));
-    cloud_map.behave(Behaviour::default());
-    sleep(Duration::from_mins(2)).await;
-
-    for _ in 0..2 {
-        synced(&function).await;
     }
 }
 

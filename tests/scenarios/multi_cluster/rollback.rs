@@ -48,11 +48,7 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
     let of_blue = objects(blue);
 
     let clock = StandInClock::new();
-    let old = [
-        ("CLUSTERS", "blue,green"),
-        ("DELETE_EMPTY_SERVICES", "true"),
-        ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
-    ];
+    let old = [("CLUSTERS", "blue,green"), ("PURGE_DEAD_CLUSTERS_AFTER", "7d")];
     let old = fleet.function_with(&old).await.with_clock(clock.clock());
     for _ in 0..2 {
         clock.advance(Duration::from_hours(24 * 30));
@@ -117,7 +113,7 @@ async fn recorded_instances_of_an_export_are_foreign_to_the_first_flow() {
         fleet.cloud_map.instance(&service, id, map);
     }
     let before = instances(&members);
-    let old = fleet.function_with(&[("CLUSTERS", "blue"), ("DELETE_EMPTY_SERVICES", "true")]).await;
+    let old = fleet.function_with(&[("CLUSTERS", "blue")]).await;
 
     // The same pod is annotated under the same name: it has an instance of its own beside that of the export.
     let synced = sync(&old).await;

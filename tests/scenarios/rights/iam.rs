@@ -8,7 +8,7 @@ use super::play::{ALONE, Case, denied, one_less, one_more};
 use super::{assert_same, queue, settings};
 use crate::fleet::Fleet;
 use crate::run::{converge, settled, sync};
-use crate::worlds::faults::situation::{API, PAY, PROD, READER, Situation, WEB, shop};
+use crate::worlds::faults::situation::{API, PROD, READER, Situation, WEB, shop};
 use crate::worlds::play::Scene;
 use crate::worlds::world::Reference;
 use testbed::cloud_map::{FaultKind, NamespaceKind, ServiceKind};
@@ -99,12 +99,6 @@ fn several_namespaces() -> Situation {
     Situation { name: "several namespaces", before, ..more }
 }
 
-/// The last instance of a service that the function created goes.
-fn emptied() -> Situation {
-    let settings = &[("CLUSTERS", "blue"), ("DELETE_EMPTY_SERVICES", "true")];
-    Situation { settings, ..Situation::new("an empty service", |scene| scene.remove(PAY)) }
-}
-
 /// The role may list the instances of every service but one.
 fn unread() -> Case {
     let case = Case::of_call("ListInstances", one_more(), "prod.local/web");
@@ -167,7 +161,6 @@ fn writes() -> Vec<Case> {
         Case::of_call("GetOperation", one_more(), "10-0-1-3"),
         Case::of_call("CreateService", new_name(), "prod/team"),
         Case::of_call("UpdateService", Situation::ttl(), "prod.local/pay"),
-        Case::of_call("DeleteService", emptied(), "prod.local/pay"),
         Case::of_call("CreateHttpNamespace", new_namespace(), "team"),
         Case::of_call("GetNamespace", namespace_of_another_party(), "team"),
         tagged("CreateService", new_name(), "prod/team"),

@@ -79,7 +79,6 @@ pub struct Settings {
     pub prefix: &'static str,
     pub policy: &'static str,
     pub clusters: &'static str,
-    pub deletes_empty_services: bool,
     pub creates_namespaces: bool,
     /// After a day.
     pub purges_dead_clusters: bool,
@@ -152,7 +151,6 @@ impl Default for Settings {
             prefix: "cloudmap.controller/",
             policy: "sync",
             clusters: "blue,green",
-            deletes_empty_services: false,
             creates_namespaces: false,
             purges_dead_clusters: false,
             events: "all",
@@ -172,7 +170,6 @@ impl Settings {
             ("OWNER_ID", self.owner.to_owned()),
             ("ANNOTATION_PREFIX", self.prefix.to_owned()),
             ("POLICY", self.policy.to_owned()),
-            ("DELETE_EMPTY_SERVICES", self.deletes_empty_services.to_string()),
             ("GUARD_MINIMUM", self.guard_minimum.to_string()),
             ("DRY_RUN", self.is_dry.to_string()),
             ("EVENTS", self.events.to_owned()),

@@ -64,16 +64,14 @@ fn comment_has_the_rows_that_only_one_plan_has() {
 }
 
 #[test]
-fn lines_of_clustersets_orphans_and_empty_services_are_compared() {
-    let mut before = plan(
+fn lines_of_clustersets_and_orphans_are_compared() {
+    let before = plan(
         &json!({}),
         &[json!({
             "cluster": "blue",
             "multiCluster": {"changes": [{"change": "+ import shop/web", "result": "planned"}]},
         })],
     );
-    let deletion = json!({"namespace": "prod", "name": "old", "result": "planned"});
-    before["emptyServices"] = json!({"deletions": [deletion], "kept": []});
     let mut after = plan(&json!({}), &[json!({"cluster": "blue", "error": "no answer"})]);
     let mut orphans = cluster(&[line("deregister", "ip-9", "cluster green is gone")]);
     let fields =
@@ -82,12 +80,6 @@ fn lines_of_clustersets_orphans_and_empty_services_are_compared() {
     orphans.as_object_mut().expect("an object").extend(fields);
     after["orphans"] = json!([orphans]);
     insta::assert_snapshot!(difference(before, after), @r"
-    ### Cloud Map services without instances
-
-    | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
-    |---|---|---|---|---|---|
-    | only before | delete | prod/old |  |  | without instances |
-
     ### Orphans of green
 
     | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |

@@ -39,9 +39,6 @@ pub struct Behaviour {
     /// From the creation of a service until another one of its name is refused by its name: before that the answer is
     /// a 500 without a name (badmintoncryer/cdk-preflight, pf-servicediscovery-service-name-duplicate-in-namespace).
     pub service_creation_race: Duration,
-    /// From the end of a deregistration until its service may be deleted (alchemy-run/alchemy repeats for 100 s, and
-    /// hashicorp/terraform-provider-aws never needs to).
-    pub in_use_lag: Duration,
     /// Whether a service that is created again under its name has its old id (hashicorp/terraform-provider-aws 46930).
     pub service_ids_return: bool,
     /// Whether a registration over an existing instance raises the revision.
@@ -79,7 +76,6 @@ impl Default for Behaviour {
             deleted_name_stays: Duration::ZERO,
             completed_operation_stays: Duration::ZERO,
             service_creation_race: Duration::ZERO,
-            in_use_lag: Duration::ZERO,
             service_ids_return: true,
             rewrite_raises_revision: false,
             default_health_filter: "HEALTHY",

@@ -111,8 +111,6 @@ pub struct Service {
     pub instances: BTreeMap<String, History>,
     pub health: BTreeMap<String, &'static str>,
     pub revisions: Vec<(Instant, i64)>,
-    /// The end of its last deregistration.
-    pub last_removal: Option<Instant>,
 }
 
 impl Service {
@@ -132,7 +130,6 @@ impl Service {
         let gone = instance.is_none();
         self.instances.entry(id.to_owned()).or_default().push(ended, shown, instance);
         if gone {
-            self.last_removal = Some(ended);
             self.health.remove(id);
             self.instances.retain(|_, history| !history.is_forgotten(ended));
         }

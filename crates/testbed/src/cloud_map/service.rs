@@ -66,7 +66,6 @@ impl State {
             instances: BTreeMap::new(),
             health: BTreeMap::new(),
             revisions: vec![(self.now, FIRST_REVISION)],
-            last_removal: None,
         }
     }
 
@@ -138,9 +137,7 @@ impl State {
             .operations
             .in_flight()
             .any(|(_, operation)| operation.targets.service.as_deref() == Some(&id));
-        let removed = self.services[&id].last_removal;
-        let lingers = removed.is_some_and(|ended| self.now < ended + self.behaviour.in_use_lag);
-        if busy || lingers || self.services[&id].present().next().is_some() {
+        if busy || self.services[&id].present().next().is_some() {
             let message = "Service contains registered instances; delete the instances before deleting the service";
             return Err(ApiError::in_use(message));
         }

@@ -11,7 +11,6 @@ mod changes;
 mod claims;
 mod clusters;
 mod convergence;
-mod deletions;
 mod departures;
 mod explain;
 mod export_adoption;

@@ -52,7 +52,6 @@ fn reasons() -> Vec<Reason> {
         Reason::LimitExceeded { wanted: 2, fit: 1, message: "no".into(), old: None },
         Reason::QuotaExceeded("no".into()),
         Reason::NamespaceInDeletion("team".to_owned()),
-        Reason::ServiceInUse,
         Reason::Unreadable("no".into()),
         Reason::NotInDns,
         Reason::PortNotServed { records: A, port: PortReference::Number(1) },
@@ -114,7 +113,6 @@ fn what_follows_from_each_reason() {
     LimitExceeded: kept out, event, capacity
     LimitExceeded: kept out, event
     NamespaceInDeletion: kept out, event
-    ServiceInUse: kept out, event
     Unreadable: kept out, failed
     NotInDns: event, remark
     PortNotServed: event, remark

@@ -33,7 +33,6 @@ situations! {
     ttl;
     shared_name;
     new_namespace;
-    empty_service;
     message;
     mass_loss;
     name_policy;

@@ -165,7 +165,6 @@ impl Scene {
             match *key {
                 "CLUSTERS" => known.clusters = value,
                 "CREATE_NAMESPACES" => known.creates_namespaces = true,
-                "DELETE_EMPTY_SERVICES" => known.deletes_empty_services = true,
                 "GUARD_MINIMUM" => known.guard_minimum = value.parse().expect("a number"),
                 "PURGE_DEAD_CLUSTERS_AFTER" => known.purges_dead_clusters = true,
                 _ => self.more_settings.push((key, value)),

@@ -130,15 +130,6 @@ impl Situation {
         Self { settings, ..Self::new("new namespace", change) }
     }
 
-    pub fn empty_service() -> Self {
-        let change = |scene: &mut Scene| {
-            scene.remove(CART);
-            scene.remove(PAY);
-        };
-        let settings = &[("DELETE_EMPTY_SERVICES", "true")];
-        Self { settings, ..Self::new("empty service", change) }
-    }
-
     /// Messages about two Services, which the queue delivers again if they are failed back.
     pub fn message() -> Self {
         let cause = || {

@@ -152,7 +152,6 @@ fn legal(operation: &str) -> Vec<FaultKind> {
             &[],
         ),
         "UpdateService" => (&["DuplicateRequest", "ServiceNotFound"], FAILS),
-        "DeleteService" => (&["ResourceInUse", "ServiceNotFound"], &[]),
         "GetInstance" => (&["InstanceNotFound", "ServiceNotFound"], &[]),
         "GetService" | "ListInstances" => (&["ServiceNotFound"], &[]),
         "GetOperation" => (&["OperationNotFound"], &[]),

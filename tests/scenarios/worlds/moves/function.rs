@@ -185,7 +185,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 22] = [
+    const CHANGES: [Change; 21] = [
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
         ("POLICY create-only", |it| it.policy = "create-only"),
         ("POLICY sync", |it| it.policy = "sync"),
@@ -198,7 +198,6 @@ fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
         ("CLUSTERS with a role for green", |it| {
             it.clusters = r#"["blue", {"cluster": "green", "roleArn": "arn:aws:iam::111122223333:role/reader"}]"#;
         }),
-        ("DELETE_EMPTY_SERVICES", |it| it.deletes_empty_services = !it.deletes_empty_services),
         ("CLOUD_MAP_NAMESPACES prod", |it| it.namespaces = Some("prod")),
         ("CLOUD_MAP_NAMESPACES prod.local", |it| it.namespaces = Some("prod.local")),
         ("all CLOUD_MAP_NAMESPACES", |it| it.namespaces = None),
@@ -216,7 +215,7 @@ fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
         ("EVENTS all", |it| it.events = "all"),
     ];
     // Of the last ones exports alone make nothing.
-    let count = if flows.has_annotated { CHANGES.len() } else { 17 };
+    let count = if flows.has_annotated { CHANGES.len() } else { 16 };
     select(&CHANGES[..count]).prop_map(|(sentence, change)| {
         Move::new(format!("the function is deployed with {sentence}"), move |scene| {
             change(&mut scene.world.settings);

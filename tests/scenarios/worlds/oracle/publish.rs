@@ -39,7 +39,7 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
     dead(world, start, rest)?;
     records(world, rest)?;
     ttls(world, start, rest)?;
-    deletions(world, start, rest)
+    deletions(start, rest)
 }
 
 /// More instances than another cluster ever leaves under a name.
@@ -675,41 +675,10 @@ fn clusters(world: &World, held: &Held) -> BTreeSet<Option<usize>> {
     clusters
 }
 
-// Deletions: a service goes only by the setting, if it has our tag, no instance and no claim of any cluster, also none
-// that `NAME_POLICY` denies. A claim whose namespace cannot be made out keeps its names everywhere, and one with a
-// mistake all services, since it may mean any; a port that its Service does not have is no such mistake.
-fn deletions(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
-    let may_delete = world.settings.deletes_empty_services && world.settings.policy == "sync";
-    let view = |cluster| View { world, start, rest, cluster, is_whole: true };
-    let views: Vec<_> = served(world).map(view).collect();
-    let claims = views.iter().flat_map(|view| {
-        opted_in(world, view.cluster).map(move |(name, it)| (view, name, &it.claim))
-    });
-    let claims: Vec<_> = claims.collect();
-    let is_unclear = claims
-        .iter()
-        .any(|(.., claim)| claim.bad.is_some_and(|(annotation, _)| annotation != "port"));
-    for (key, held) in start.iter().filter(|(key, _)| !rest.contains_key(*key)) {
-        if !may_delete || !held.is_tagged || is_unclear {
-            return Err(format!("{key:?} was deleted: {held:?}"));
-        }
-    }
-    if !may_delete || views.len() < CLUSTERS.len() || is_unclear {
-        return Ok(());
-    }
-    let is_claimed = |(namespace, name): &Key| {
-        claims.iter().any(|(view, service, claim)| {
-            let mut candidates = world.candidates(claim).into_iter();
-            claim.names.contains(&name.as_str())
-                && (candidates.any(|it| it.id == *namespace)
-                    || view.namespace(*service, claim, name).is_none())
-        })
-    };
-    let empty = |(key, held): &(&Key, &Held)| {
-        held.is_tagged && held.instances.is_empty() && !is_claimed(key)
-    };
-    match rest.iter().find(empty) {
-        Some((key, _)) => Err(format!("{key:?} is empty, ours and unclaimed, and stays")),
+// Cloud Map services are never deleted.
+fn deletions(start: &Registry, rest: &Registry) -> Result<(), String> {
+    match start.iter().find(|(key, _)| !rest.contains_key(*key)) {
+        Some((key, held)) => Err(format!("{key:?} was deleted: {held:?}")),
         None => Ok(()),
     }
 }
