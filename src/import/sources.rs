@@ -1,7 +1,7 @@
 //! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
 //! ([`Overlay`]), and as Cloud Map has them for all others. The exports of a name are read and merged once for
-//! all importing clusters (`named`), and each endpoint of a name has its `fate` for people. Addresses that may not be imported are left out for each of them, and so are those of
-//! a cluster that was not heard of for long, while others have some. Pure.
+//! all importing clusters (`named`), and each endpoint of a name has its `fate` for people. Addresses that may not be
+//! imported are left out for each of them. Pure.
 
 mod fate;
 mod named;
@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::plan::{Absent, Exported, ImportedEndpoint, PortKey, Read, Reason, Sources};
+use super::plan::{Read, Reason, Sources};
 use crate::clusterset::members::{self, MemberRecords};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
 use crate::clusterset::{attributes, id};
 use crate::guard::Sighting;
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Family, Overlay, Owner, Registry, ServiceKey, ServiceRef,
-    SignedDuration, Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Overlay, Owner, Registry, ServiceKey, ServiceRef,
+    Timestamp,
 };
 use named::NamedExports;
 
@@ -55,7 +55,7 @@ impl<'a> Members<'a> {
         (registry, is_complete): (&'a Registry, bool),
         clusterset: &'a ClustersetId,
         overlay: &'a BTreeMap<ClusterId, Overlay>,
-        lifetimes: &Lifetimes,
+        stale_before: Timestamp,
     ) -> Self {
         let mut records: BTreeMap<ClusterId, MemberRecords> = BTreeMap::new();
         let mut places = BTreeMap::<_, Vec<_>>::new();
@@ -75,7 +75,7 @@ impl<'a> Members<'a> {
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
             let is_read_there = overlay.contains_key(cluster);
-            Stale::of(cluster, is_read_there, records.cluster.as_ref()?, lifetimes)
+            Stale::of(cluster, is_read_there, records.cluster.as_ref()?, stale_before)
         });
         Self {
             registry,
@@ -202,8 +202,6 @@ impl<'a> Members<'a> {
             };
             by_cluster.insert(cluster.clone(), read);
         }
-        let expired = self.stale.iter().filter(|stale| stale.is_expired);
-        leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
         let is_read = named.unread.is_none();
         let is_complete = is_read && self.is_complete && named.hidden.is_empty();
         let sources = Sources { by_cluster, is_complete, is_read };
@@ -252,17 +250,7 @@ impl<'a> Members<'a> {
 // a cluster of AWS's controller has no record, and its age is unknown.
 //
 // A stale cluster is reported, and stays in the imports: its addresses may be right, and a perhaps wrong one is better
-// than none. Only if the installation lets stale clusters expire, their endpoints leave an import, each while a living
-// cluster has a ready one for the same ports. Their exports go on to count.
-
-/// `STALE_CLUSTERS_AFTER` and `EXPIRE_CLUSTERS_AFTER`, at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lifetimes {
-    pub now: Timestamp,
-    pub stale_after: SignedDuration,
-    /// `None`: never.
-    pub expire_after: Option<SignedDuration>,
-}
+// than none.
 
 /// A member that was not heard of for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -271,8 +259,6 @@ pub struct Stale {
     pub arn: ClusterArn,
     /// The last full sync of the cluster, up to some minutes.
     pub heartbeat: Timestamp,
-    /// Whether its endpoints leave the imports in which others are ready.
-    pub is_expired: bool,
 }
 
 impl Stale {
@@ -282,158 +268,46 @@ impl Stale {
         cluster: &ClusterId,
         is_read_there: bool,
         record: &ClusterRecord,
-        Lifetimes { now, stale_after, expire_after }: &Lifetimes,
+        stale_before: Timestamp,
     ) -> Option<Self> {
-        let age = now.duration_since(record.heartbeat);
-        (age > *stale_after && !record.only_imports && !is_read_there).then(|| Self {
+        let is_stale = record.heartbeat < stale_before;
+        (is_stale && !record.only_imports && !is_read_there).then(|| Self {
             cluster: cluster.clone(),
             arn: record.owner.cluster.clone(),
             heartbeat: record.heartbeat,
-            is_expired: expire_after.is_some_and(|after| age > after),
         })
     }
-}
-
-/// Takes the endpoints of expired clusters out, as far as living ones have ready endpoints of the same family for all of
-/// their ports.
-fn leave(by_cluster: &mut BTreeMap<ClusterId, Read>, expired: &BTreeSet<ClusterId>) {
-    if expired.is_empty() {
-        return;
-    }
-    let living = by_cluster.iter().filter(|(cluster, _)| !expired.contains(*cluster));
-    let endpoints = living.filter_map(|(_, read)| match read {
-        Read::Whole(exported) => Some(&exported.endpoints),
-        Read::Unread | Read::Held(_) => None,
-    });
-    let ready = endpoints.flat_map(|it| it.iter()).filter(|endpoint| endpoint.ready);
-    let served: BTreeSet<(Family, Option<PortKey>)> = ready.flat_map(served).collect();
-    for (cluster, read) in by_cluster {
-        if let (true, Read::Whole(exported)) = (expired.contains(cluster), read) {
-            let Exported { endpoints, excluded, .. } = exported;
-            let (endpoints, excluded) = (Arc::make_mut(endpoints), Arc::make_mut(excluded));
-            endpoints.retain(|it| {
-                let leaves = self::served(it).iter().all(|it| served.contains(it));
-                excluded.extend(leaves.then_some((it.address, Absent::Expired)));
-                !leaves
-            });
-        }
-    }
-}
-
-/// What an endpoint serves: its family, for each of its ports, or for none.
-fn served(endpoint: &ImportedEndpoint) -> Vec<(Family, Option<PortKey>)> {
-    let family = Family::of(endpoint.address);
-    let ports = endpoint.ports.keys().map(|port| (family, Some(*port)));
-    let without = endpoint.ports.is_empty().then_some((family, None));
-    ports.chain(without).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClustersetId, Flow, Owner, Protocol};
+    use crate::model::{Flow, SignedDuration};
 
     fn id(name: &str) -> ClusterId {
         ClusterId::parse(name).expect("a cluster id")
     }
 
     #[test]
-    fn cluster_is_stale_and_then_expired_by_the_age_of_its_heartbeat() {
+    fn cluster_is_stale_by_the_age_of_its_heartbeat() {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().expect("a time");
         let minutes = SignedDuration::from_mins;
         let arn = ClusterArn::parse("arn:aws:eks:eu-central-1:111122223333:cluster/green");
         let cluster = arn.expect("well formed");
         let owner = Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Exports };
         let clusterset = ClustersetId::parse("shop-set").expect("an id");
-        for (age, expire_after, expected) in [
-            (-5, Some(30), None),
-            (15, Some(30), None),
-            (16, Some(30), Some(false)),
-            (16, None, Some(false)),
-            (30, Some(30), Some(false)),
-            (31, Some(30), Some(true)),
-            (9999, None, Some(false)),
-            // It expires no sooner than it is stale.
-            (10, Some(5), None),
-            (16, Some(5), Some(true)),
-        ] {
+        let stale_before = now.checked_sub(minutes(15)).expect("a time");
+        for (age, expected) in [(-5, false), (15, false), (16, true), (9999, true)] {
             let heartbeat = now.checked_sub(minutes(age)).expect("a time");
             let (owner, clusterset) = (owner.clone(), clusterset.clone());
             let only_imports = false;
             let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
-            let expire_after = expire_after.map(minutes);
-            let lifetimes = Lifetimes { now, stale_after: minutes(15), expire_after };
-            let stale = Stale::of(&id("green"), false, &record, &lifetimes);
-            assert_eq!(stale.map(|it| it.is_expired), expected, "{age} {expire_after:?}");
-            assert_eq!(Stale::of(&id("blue"), true, &record, &lifetimes), None, "it was read");
+            let stale = Stale::of(&id("green"), false, &record, stale_before);
+            assert_eq!(stale.is_some(), expected, "{age}");
+            assert_eq!(Stale::of(&id("blue"), true, &record, stale_before), None, "it was read");
             let importer = ClusterRecord { only_imports: true, ..record };
-            let stale = Stale::of(&id("green"), false, &importer, &lifetimes);
+            let stale = Stale::of(&id("green"), false, &importer, stale_before);
             assert_eq!(stale, None, "it only imports");
         }
-    }
-
-    /// Endpoints as `10.0.0.1:80,443 10.0.0.2!` (with ports, and one that is not ready).
-    fn endpoints(text: &str) -> Vec<ImportedEndpoint> {
-        let endpoint = |text: &str| {
-            let (text, ready) = text.strip_suffix('!').map_or((text, true), |text| (text, false));
-            let (address, ports) = text.split_once('/').unwrap_or((text, ""));
-            let ports = ports.split(',').filter(|port| !port.is_empty());
-            let ports = ports.map(|port| ((Protocol::Tcp, port.parse().expect("a port")), 8080));
-            ImportedEndpoint {
-                address: address.parse().expect("an address"),
-                ready,
-                is_leaving: false,
-                hostname: None,
-                node: None,
-                zone: None,
-                ports: ports.collect(),
-            }
-        };
-        text.split_whitespace().map(endpoint).collect()
-    }
-
-    #[test]
-    fn endpoint_of_an_expired_cluster_leaves_while_a_living_one_is_ready_for_all_its_ports() {
-        for (living, expired, left) in [
-            ("10.1.0.1/80", "10.0.0.1/80 10.0.0.2/80", ""),
-            ("", "10.0.0.1/80", "10.0.0.1/80"),
-            ("10.1.0.1/80!", "10.0.0.1/80", "10.0.0.1/80"),
-            ("10.1.0.1/80", "10.0.0.1/80,443", "10.0.0.1/80,443"),
-            ("10.1.0.1/80 10.1.0.2/443", "10.0.0.1/80,443", ""),
-            ("10.1.0.1/80", "10.0.0.1/81 10.0.0.2/80", "10.0.0.1/81"),
-            ("fd00::1/80", "10.0.0.1/80", "10.0.0.1/80"),
-            // Headless, without ports.
-            ("10.1.0.1", "10.0.0.1 fd00::2", "fd00::2"),
-        ] {
-            let whole = |text: &str| {
-                Read::Whole(Exported { endpoints: endpoints(text).into(), ..Exported::default() })
-            };
-            let mut all = BTreeMap::from([
-                (id("blue"), whole(living)),
-                (id("green"), whole(expired)),
-                (id("red"), Read::Unread),
-            ]);
-            leave(&mut all, &BTreeSet::from([id("green"), id("red")]));
-            let left_in = |it: &Read| it.exported().map(|it| it.endpoints.to_vec());
-            let expected = [Some(endpoints(living)), Some(endpoints(left)), None];
-            let found: Vec<_> = all.values().map(left_in).collect();
-            assert_eq!(found, expected, "{living} | {expired}");
-            let stays = |it: IpAddr| endpoints(left).iter().any(|left| left.address == it);
-            let reasons = endpoints(expired).into_iter().map(|it| it.address);
-            let reasons = reasons.filter(|it| !stays(*it)).map(|it| (it, Absent::Expired));
-            let excluded = all[&id("green")].exported().map(|it| BTreeMap::clone(&it.excluded));
-            assert_eq!(excluded, Some(reasons.collect()), "{living} | {expired}");
-        }
-    }
-
-    #[test]
-    fn endpoints_of_clusters_that_all_expired_stay() {
-        let exported =
-            Exported { endpoints: endpoints("10.0.0.1/80").into(), ..Exported::default() };
-        let before =
-            BTreeMap::from(["blue", "green"].map(|it| (id(it), Read::Whole(exported.clone()))));
-        let mut after = before.clone();
-        leave(&mut after, &before.keys().cloned().collect());
-        assert_eq!(after, before);
     }
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::{Invocation, Joined, member, unread};
 use crate::guard::Extent;
 use crate::import::{Imported, Importing, OwnRecord, plan, sources};
-use crate::model::{ServiceRef, join_first};
+use crate::model::{ServiceRef, Timestamp, join_first};
 use crate::publish::{exports, observe};
 use crate::report::{
     ClusterReport, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle, StaleCluster,
@@ -17,11 +17,10 @@ use crate::report::{
 const NAMED: usize = 3;
 
 impl Invocation<'_> {
-    /// The ages at which a member is stale and expires.
-    pub fn lifetimes(&self) -> sources::Lifetimes {
-        let (stale_after, expire_after) =
-            (self.settings.stale_clusters_after, self.settings.expire_clusters_after);
-        sources::Lifetimes { now: self.now, stale_after, expire_after }
+    /// A member whose last heartbeat is older is stale.
+    pub fn stale_before(&self) -> Timestamp {
+        let stale_after = self.settings.stale_clusters_after;
+        self.now.saturating_sub(stale_after).unwrap_or(Timestamp::MIN)
     }
 }
 
@@ -149,7 +148,6 @@ impl From<&sources::Stale> for StaleCluster {
             cluster_id: stale.cluster.to_string(),
             cluster: stale.arn.to_string(),
             heartbeat: stale.heartbeat.to_string(),
-            expired: stale.is_expired,
         }
     }
 }

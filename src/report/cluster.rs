@@ -313,8 +313,6 @@ pub struct StaleCluster {
     pub cluster: String,
     /// The time of that sync, in UTC.
     pub heartbeat: String,
-    /// Whether its endpoints leave the imports in which other clusters have ready ones.
-    pub expired: bool,
 }
 
 /// A change of an export, or of an object of an import.

@@ -147,11 +147,4 @@ pub const DOCUMENTED: &[Documented] = &[
         default: "`15m`",
         example: "1h",
     },
-    Documented {
-        name: "EXPIRE_CLUSTERS_AFTER",
-        meaning: "the endpoints of a stale member leave an import after this time, as long as other clusters have ready \
-                  ones there",
-        default: "off",
-        example: "1d",
-    },
 ];

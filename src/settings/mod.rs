@@ -55,8 +55,6 @@ pub struct Settings {
     pub multi_cluster: MultiCluster,
     /// `STALE_CLUSTERS_AFTER`: the age of a heartbeat at which its cluster is reported as stale.
     pub stale_clusters_after: SignedDuration,
-    /// `EXPIRE_CLUSTERS_AFTER`: the age at which its endpoints leave imports that others serve; `None` means never.
-    pub expire_clusters_after: Option<SignedDuration>,
 }
 
 impl Settings {
@@ -96,7 +94,6 @@ impl Settings {
                 clusters::STALE_CLUSTERS_AFTER,
                 duration,
             ),
-            expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", duration_or_off),
         };
         reader.finish(settings)
     }

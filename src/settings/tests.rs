@@ -43,7 +43,6 @@ fn every_setting_is_read() {
         ("CREATE_TAGS", "team=shop, cost center=47=11,empty="),
         ("MULTI_CLUSTER", "import"),
         ("STALE_CLUSTERS_AFTER", "1h"),
-        ("EXPIRE_CLUSTERS_AFTER", "1d"),
     ]);
     let settings = settings.expect("valid");
     assert_eq!(settings.clusters.len(), 2);
@@ -62,7 +61,6 @@ fn every_setting_is_read() {
     assert_eq!(settings.create_tags, tags.map(|(key, it)| (key.into(), it.into())).into());
     assert_eq!(settings.multi_cluster, MultiCluster::Import);
     assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
-    assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
     assert!(settings.queue_url.is_some_and(|url| url.ends_with("/queue")));
 }
 
@@ -135,7 +133,6 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("SCHEDULE_MINUTES", "1m"),
         ("MULTI_CLUSTER", "yes"),
         ("STALE_CLUSTERS_AFTER", "off"),
-        ("EXPIRE_CLUSTERS_AFTER", "1"),
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
@@ -160,7 +157,6 @@ fn all_mistakes_are_reported_together_with_examples() {
     EVENTS: "some" is not one of all, warnings, none (example: EVENTS=warnings)
     MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
     STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)
-    EXPIRE_CLUSTERS_AFTER: "1" is neither off nor a duration such as 12h or 7d (example: EXPIRE_CLUSTERS_AFTER=1d)
     "#);
 }
 

@@ -156,7 +156,7 @@ fn report() -> Value {
                     "clusterId": "blue", "clusterset": "set", "exportChanges": import, "changes": import, "heldBack": line,
                     "conflicts": line, "obstacles": [{"reason": "a text", "detail": "a text", "failed": false}],
                     "guard": guard,
-                    "stale": [{"clusterId": "a", "cluster": "b", "heartbeat": "c", "expired": false}],
+                    "stale": [{"clusterId": "a", "cluster": "b", "heartbeat": "c"}],
                 },
             },
             {"cluster": "green", "error": "a text"},

@@ -167,7 +167,7 @@ impl Invocation<'_> {
         let read = read.map_err(|error| unread(&*error))?;
         let allows = |namespace: &str, it| joined.allows(namespace, it);
         let read = (&read.registry, read.has_all_members);
-        let members = Members::new(read, &own.clusterset, &served.overlays, &self.lifetimes());
+        let members = Members::new(read, &own.clusterset, &served.overlays, self.stale_before());
         let known = &members.known(name, (joined.arn(), &allows));
         let mut imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let import = imported.as_mut().and_then(|it| it.imports.get_mut(name));

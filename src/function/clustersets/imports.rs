@@ -173,7 +173,8 @@ impl Clusterset {
     ) -> sources::Members<'s> {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
         let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
-        let mut members = sources::Members::new(read, clusterset, overlay, &invocation.lifetimes());
+        let mut members =
+            sources::Members::new(read, clusterset, overlay, invocation.stale_before());
         members.is_unread = self.problem.is_some();
         members
     }

@@ -117,8 +117,6 @@ pub enum Absent {
     OtherFamily(Family),
     #[error("NAME_POLICY does not allow its address")]
     NotAllowed,
-    #[error("its cluster is expired, and others have ready endpoints")]
-    Expired,
     #[error("its cluster has no record of the export")]
     NotExported,
     #[error("its cluster has it no more")]

@@ -106,7 +106,6 @@ fn stale_member_counts_once_in_each_clusterset() {
         cluster_id: cluster_id.to_owned(),
         cluster: format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster_id}"),
         heartbeat: "2026-11-21T10:51:00Z".to_owned(),
-        expired: false,
     };
     let member = |clusterset: &str, ids: &[&str]| {
         let stale = ids.iter().map(|id| stale(id)).collect();

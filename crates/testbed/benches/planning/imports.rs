@@ -9,10 +9,10 @@ use std::time::Duration;
 use cloud_map_sync::guard::{Extent, Guard};
 use cloud_map_sync::import::observe::Objects;
 use cloud_map_sync::import::plan::{GuardedRun, Kind, ObjectRef, OwnerLabel, Present, Write};
-use cloud_map_sync::import::sources::{Lifetimes, Members};
+use cloud_map_sync::import::sources::Members;
 use cloud_map_sync::import::{Imported, Importing, OwnRecord};
 use cloud_map_sync::kubernetes::Kubernetes;
-use cloud_map_sync::model::{Policy, Selection, SignedDuration, Timestamp};
+use cloud_map_sync::model::{Policy, Selection, Timestamp};
 use cloud_map_sync::time::Deadline;
 use criterion::{BenchmarkId, Criterion};
 use serde_json::{Value, json};
@@ -58,12 +58,7 @@ impl World {
     /// Plans the imports of all members, as one invocation does.
     fn plan_all(&self) -> Vec<Imported> {
         let Clusterset { id, members, registry, overlay } = &self.clusterset;
-        let lifetimes = Lifetimes {
-            now: Timestamp::UNIX_EPOCH,
-            stale_after: SignedDuration::from_mins(15),
-            expire_after: None,
-        };
-        let known = Members::new((registry, true), id, overlay, &lifetimes);
+        let known = Members::new((registry, true), id, overlay, Timestamp::UNIX_EPOCH);
         let importers = members.iter().zip(&self.objects);
         let all = importers.map(|((member, arn), objects)| {
             let guard = GuardedRun {
