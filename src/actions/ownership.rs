@@ -1,27 +1,19 @@
-//! The two actions on all that one `OWNER_ID` has of a cluster: its instances and records in Cloud Map, and the objects of
-//! its imports.
-//!
-//! `purge` deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload gives only the ARN
+//! The action on all that this installation has of a cluster: its instances and records in Cloud Map, and the objects of
+//! its imports. `purge` deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload gives only the ARN
 //! to match with the marks, and no address, role or Region. The cluster may be gone; from a living one of a clusterset it
 //! removes the objects of its imports, too, as far as the rights of the function go. A cluster may have left its
 //! clusterset, and its settings and records need not show any more that it was a member.
-//!
-//! `adopt` with a former `OWNER_ID` takes over, in a clusterset, the instances and records of the cluster's exports, the
-//! objects of its imports, and last the record of the cluster. While that is another owner's, no sync exports or takes out
-//! anything, so an adoption that was cut short is finished by a second one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::clients::{Connection, RegistryKey};
+use crate::clients::RegistryKey;
 use crate::clusterset::record;
 use crate::error::chain;
+use crate::import::EachImport;
 use crate::import::observe::{Objects, derived_of_aws};
-use crate::import::plan::{OwnerLabel, Present, Removal, adopt_former};
-use crate::import::{EachImport, Imported};
+use crate::import::plan::{OwnerLabel, Present, Removal};
 use crate::kubernetes::{ErrorClass, Kubernetes};
-use crate::model::{
-    ClusterArn, Flow, Kind, Owner, Policy, RefusedField, Registry, RegistryName, ServiceRef, join,
-};
+use crate::model::{ClusterArn, Flow, Kind, Owner, Registry, RegistryName, ServiceRef, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::{Execution, Task, exports, observe, plan};
 use crate::reconcile::{Error, Invocation, unread};
@@ -212,10 +204,10 @@ impl Invocation<'_> {
         }
         let read = tokio::try_join!(derived_of_aws(kubernetes, &owner), is_aws_back(kubernetes));
         let (of_aws, is_back) = read.map_err(observe::Error::from)?;
-        let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
         let (owner, objects) = (&owner, &objects);
-        let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
-        let removal = |service: &ServiceRef, present: &Present, _: &BTreeSet<RefusedField>| {
+        let writes = self.mode == Mode::Sync;
+        let each = EachImport { kubernetes, owner, objects, writes, deadline: self.deadline };
+        let removal = |service: &ServiceRef, present: &Present| {
             let of_aws = of_aws.get(service).cloned().unwrap_or_default();
             Removal { owner, service, present, of_aws, is_back }.plan()
         };
@@ -232,110 +224,4 @@ async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes:
         Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-impl Invocation<'_> {
-    /// Adds the adoption of everything that a former `OWNER_ID` has in the clusterset of the cluster, or its plan, to
-    /// the report of the annotated Services.
-    pub async fn adopt_former(
-        &self,
-        cluster: &Cluster,
-        registry: &SharedRegistry,
-        report: ClusterReport,
-    ) -> ClusterReport {
-        let former = self.adoption.as_ref().and_then(|adoption| adoption.owner.as_ref());
-        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
-        let Some(former) = former.filter(|_| takes_part) else { return report };
-        let policy = self.settings.rules.policy;
-        if policy == Policy::CreateOnly {
-            let detail = format!("POLICY={policy} adopts nothing");
-            return refused(report, Obstacle { reason: "Policy".into(), detail, failed: false });
-        }
-        let adopted = self.adopt_all(cluster, registry, former);
-        let adopted = self.deadline.until_end(Box::pin(adopted)).await;
-        match adopted.unwrap_or_else(|elapsed| Err(elapsed.into())) {
-            Ok((adopted, part)) => {
-                let mut report = report.with(adopted);
-                report.counts.imported = part.made();
-                ClusterReport { multi_cluster: Some(part), ..report }
-            }
-            Err(error) => refused(report, unread(&error)),
-        }
-    }
-
-    async fn adopt_all(
-        &self,
-        cluster: &Cluster,
-        registry: &SharedRegistry,
-        former: &str,
-    ) -> Result<(ClusterReport, MultiClusterReport), Error> {
-        let connection = self.clients.connect(cluster).await?;
-        let (arn, id) = (connection.cluster.arn.clone(), self.settings.owner_id.clone());
-        let owner = Owner { id, cluster: arn, flow: Flow::Exports };
-        let [exports, instances, clusters] = record::parts(&self.read_records(registry).await?);
-        let mut report = ClusterReport::default();
-        let mut part = MultiClusterReport::default();
-        for records in [exports, instances] {
-            report = report.with(self.adopt_marked(&owner, former, registry, &records).await);
-        }
-        if report.is_complete() && self.settings.multi_cluster_of(cluster).imports() {
-            part.add_imports(self.adopt_objects(&connection, former).await?);
-        }
-        if report.is_complete() && part.is_complete() {
-            for key in clusters.services.keys() {
-                registry.forget_cluster_record(key);
-            }
-            report = report.with(self.adopt_marked(&owner, former, registry, &clusters).await);
-        }
-        Ok((report, part))
-    }
-
-    /// Cloud Map, with those namespaces of other accounts that records are in or name.
-    async fn read_records(&self, registry: &SharedRegistry) -> Result<Registry, Error> {
-        let read = async {
-            let mut read = registry.read().await?;
-            let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
-            for clusterset in names.collect::<Vec<_>>() {
-                registry.read_shared_clusterset(&mut read, &clusterset).await?;
-            }
-            Ok(read)
-        };
-        self.read_in_time(read).await
-    }
-
-    async fn adopt_marked(
-        &self,
-        owner: &Owner,
-        former: &str,
-        registry: &SharedRegistry,
-        records: &Registry,
-    ) -> ClusterReport {
-        let observed = self.observation_for(owner.clone(), records);
-        let former = owner.formerly(former);
-        let task = Task::AdoptFormer(&former);
-        Execution::of_registry(task, registry, self.options()).carry_out(&observed).await.report
-    }
-
-    async fn adopt_objects(
-        &self,
-        connection: &Connection,
-        former: &str,
-    ) -> Result<Imported, Error> {
-        let kubernetes = &connection.kubernetes;
-        let failed = observe::Error::from;
-        // Without the definitions there is no import.
-        if !kubernetes.serves_multi_cluster().await.map_err(failed)? {
-            return Ok(Imported::default());
-        }
-        let labels = (&OwnerLabel::new(former), &OwnerLabel::new(&self.settings.owner_id));
-        let objects = Objects::read(kubernetes, labels.0).await.map_err(failed)?;
-        let (writes, now, deadline) = (self.mode == Mode::Sync, self.now, self.deadline);
-        let (owner, objects) = (labels.0, &objects);
-        let each = EachImport { kubernetes, owner, objects, writes, now, deadline };
-        Ok(each.run(|name, present, refused| adopt_former(labels, name, present, refused)).await)
-    }
-}
-
-fn refused(report: ClusterReport, obstacle: Obstacle) -> ClusterReport {
-    ClusterReport { multi_cluster: Some(obstacle.into()), ..report }
 }

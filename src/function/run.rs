@@ -224,11 +224,7 @@ impl Run<'_> {
         let (is_whole, registry) = (*selection == Selection::Everything, self.registry(cluster));
         let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
         let is_served = !reconciled.as_ref().is_err_and(Error::is_named_twice);
-        let was_read = reconciled.is_ok();
         let mut report = conclude(cluster, reconciled);
-        if is_whole && was_read {
-            report = Box::pin(invocation.adopt_former(cluster, registry, report)).await;
-        }
         report.whole = is_whole && is_served;
         report.quiet = !function.settings.pages(cluster);
         // An adoption holds back other things than a sync does.

@@ -18,7 +18,7 @@ use crate::clusterset::merge::Merged;
 use crate::error::chain;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{Kind, Notice, Outcome, RefusedField, Selection, ServiceRef, Timestamp};
+use crate::model::{Kind, Notice, Outcome, RefusedField, Selection, ServiceRef};
 use crate::time::Deadline;
 
 /// A change with its outcome.
@@ -232,7 +232,7 @@ impl Imported {
 }
 
 // Changes of all imports of an owner, each without a look at the exports: a purge takes out the ServiceImports, and with
-// them their Services and slices, and an adoption takes them over.
+// them their Services and slices.
 
 /// The imports of an owner.
 pub struct EachImport<'a> {
@@ -241,16 +241,12 @@ pub struct EachImport<'a> {
     pub objects: &'a Objects,
     /// Whether the plans are carried out.
     pub writes: bool,
-    pub now: Timestamp,
     pub deadline: Deadline,
 }
 
 impl EachImport<'_> {
-    /// Decides about each, and again if its API server refuses a field that the next plan does without.
-    pub async fn run(
-        &self,
-        decide: impl Fn(&ServiceRef, &Present, &BTreeSet<RefusedField>) -> Plan,
-    ) -> Imported {
+    /// Decides about each.
+    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
         let mut imported = Imported::default();
         let names = self.objects.names(self.owner);
         for name in names.iter().chain(&self.objects.beside(&names)) {
@@ -267,26 +263,14 @@ impl EachImport<'_> {
         &self,
         name: &ServiceRef,
         mut present: Present,
-        decide: &impl Fn(&ServiceRef, &Present, &BTreeSet<RefusedField>) -> Plan,
+        decide: &impl Fn(&ServiceRef, &Present) -> Plan,
     ) -> ImportOutcome {
-        let Self { kubernetes, now, deadline, .. } = *self;
-        let mut outcome = ImportOutcome::default();
-        loop {
-            let refused = kubernetes.refused_fields(now);
-            let Plan { changes, held_back } = decide(name, &present, &refused);
-            outcome.held_back = held_back;
-            if !self.writes {
-                outcome.made = changes.into_iter().map(Made::planned).collect();
-                return outcome;
-            }
-            let applied = apply(kubernetes, name, &mut present, changes, deadline).await;
-            let has_learnt = applied.refused.iter().any(|field| !refused.contains(field));
-            kubernetes.remember_refused(applied.refused, now).await;
-            let made = applied.made.into_iter();
-            outcome.made.extend(made.filter(|it| !has_learnt || it.result == Outcome::Applied));
-            if !has_learnt {
-                return outcome;
-            }
-        }
+        let Plan { changes, held_back } = decide(name, &present);
+        let made = if self.writes {
+            apply(self.kubernetes, name, &mut present, changes, self.deadline).await.made
+        } else {
+            changes.into_iter().map(Made::planned).collect()
+        };
+        ImportOutcome { made, held_back, ..ImportOutcome::default() }
     }
 }

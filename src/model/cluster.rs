@@ -173,11 +173,6 @@ impl Owner {
         Self { id: id.to_owned(), ..self.clone() }
     }
 
-    /// Makes an instance of another installation ours, with all its other marks.
-    pub fn mark(&self, attributes: &mut Attributes) {
-        attributes.insert(self.flow.mark(), &self.id);
-    }
-
     /// The owner in the marks of an instance, of any installation.
     pub fn of(attributes: &Attributes) -> Option<Self> {
         let flow = Flow::of(attributes)?;

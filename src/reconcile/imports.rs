@@ -136,8 +136,8 @@ impl MultiClusterReport {
 fn other_owner(owner: &str, names: &[ServiceRef]) -> Obstacle {
     let names = join_first(names, NAMED);
     let detail = format!(
-        "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {names}; if that was \
-         the OWNER_ID of this installation, {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, IPs and all"
+        "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {names}; \
+         the installation with that OWNER_ID takes them out by a purge of the cluster"
     );
     Obstacle { reason: "OtherOwner".into(), detail, failed: false }
 }

@@ -41,7 +41,7 @@ pub use basis::{
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
 pub use limits::{GuardedRun, Note, Tally, hold};
-pub use ownership::{OWNER_LABEL, OwnerLabel, Removal, adopt_former};
+pub use ownership::{OWNER_LABEL, OwnerLabel, Removal};
 pub use present::{
     AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
     SliceEndpoint, Unexpected, name_of,

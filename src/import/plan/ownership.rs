@@ -1,18 +1,17 @@
 //! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
-//! Neither its name, its owner references nor its managed fields make it ours. Objects are adopted and removed here.
+//! Neither its name, its owner references nor its managed fields make it ours. Objects are removed here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
+use super::Plan;
+use super::change::{Change, Content, Kind, ObjectRef, Stage};
 use super::held_back::Reason;
 use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
 use super::service_import::OWN_ANNOTATIONS;
-use super::slice::{MANAGED_BY, MANAGER};
-use super::{Plan, refused};
-use crate::model::{RefusedField, ServiceRef, is_label_word};
+use crate::model::{ServiceRef, is_label_word};
 
 /// The label that every object of ours has.
 pub const OWNER_LABEL: &str = "cloud-map-sync/owner";
@@ -46,37 +45,6 @@ impl OwnerLabel {
     pub(super) fn label(&self) -> Texts {
         Texts::from([(OWNER_LABEL.to_owned(), self.0.clone())])
     }
-}
-
-// The adoption of the objects of an import from a former `OWNER_ID`: they get our label and stay as they are, so its
-// IPs stay, too. The ServiceImport is the last: while it is another owner's, no sync changes the import. What the
-// admission policy asks of an object goes with the label: a person who edited that would else have kept the whole
-// import from us.
-
-/// Plans the adoption of one import.
-pub fn adopt_former(
-    (former, owner): (&OwnerLabel, &OwnerLabel),
-    service: &ServiceRef,
-    present: &Present,
-    refused: &BTreeSet<RefusedField>,
-) -> Plan {
-    let is_adopted = |it: &Metadata| former.owns(it) && !owner.owns(it) && !it.is_terminating;
-    let all = present.objects().filter(|(_, metadata)| is_adopted(metadata));
-    let changes = all.filter_map(|(kind, metadata)| {
-        let mut labels = owner.label();
-        let mut spec = refused::removal(kind, service, &present.spec(kind), refused);
-        match kind {
-            Kind::ServiceImport => {}
-            Kind::Service => spec["selector"] = Value::Null,
-            _ => _ = labels.insert(MANAGED_BY.to_owned(), MANAGER.to_owned()),
-        }
-        let fields = json!({"metadata": {"labels": labels}, "spec": spec});
-        let label = Content::new(change::without_empty(fields));
-        let object = ObjectRef::of(service, kind, &metadata.name);
-        let detail = format!("taken over from the owner {}", former.as_str());
-        Some(Change { detail, ..Change::patch(Stage::UpdateImport, object, label)? })
-    });
-    Plan { changes: changes.collect(), ..Plan::default() }
 }
 
 // The removal of one import from a cluster whose objects are purged. AWS's controller may have come back: then its own

@@ -107,20 +107,6 @@ fn known_in(
     fields.filter(|(_, field)| known.contains(field)).collect()
 }
 
-/// The patch of `spec` that takes refused fields out of an object that has them. A plan of the import has no use for
-/// it: what it leaves out goes with the other differences.
-pub(super) fn removal(
-    kind: Kind,
-    service: &ServiceRef,
-    standing: &Value,
-    known: &BTreeSet<RefusedField>,
-) -> Value {
-    let fields = known_in(kind, service, standing, known).into_iter();
-    let fields = fields
-        .filter_map(|(place, _)| Some((place.strip_prefix("/spec/")?.to_owned(), Value::Null)));
-    fields.filter(|(field, _)| !field.contains('/')).collect()
-}
-
 /// The service as the objects of a kind can have it.
 pub(super) fn accepted<'a>(
     basis: &Basis<'_>,

@@ -209,8 +209,8 @@ pub enum Refused {
     /// The `OWNER_ID` of this installation was changed, or another one serves the same cluster.
     #[error(
         "the records of this cluster in {namespace}/{id} are of the OWNER_ID {owner}, and so are its instances and imports: \
-         nothing is exported, and nothing leaves, until {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, \
-         IPs and all, or OWNER_ID is {owner} again"
+         nothing is exported, and nothing leaves, until OWNER_ID is {owner} again, or the installation with that OWNER_ID \
+         has purged the cluster"
     )]
     OtherOwner { namespace: String, id: String, owner: String },
     #[error(

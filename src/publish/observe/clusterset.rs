@@ -155,7 +155,7 @@ impl SharedRegistry {
     ///
     /// # Errors
     /// Returns an error if services could not be listed to the end.
-    pub async fn read_shared_clusterset(
+    async fn read_shared_clusterset(
         &self,
         registry: &mut Registry,
         clusterset: &ClustersetId,

@@ -5,10 +5,9 @@
 //! [`Adoption`] has the conditions for annotated Services. If another instance of ours has the same address, one of the
 //! two is deregistered after the adoption, like any duplicate.
 //!
-//! [`ExportAdoption`] takes over the instances that AWS's controller registered for a member of a clusterset, and
-//! [`adopt_former`] all that the exports of a cluster have from a former `OWNER_ID`. Both adopt all of them, also those
-//! that no endpoint asks for, since nothing else deregisters them any more. Their readers count them before and after, so
-//! no name has a gap.
+//! [`ExportAdoption`] takes over the instances that AWS's controller registered for a member of a clusterset: all of
+//! them, also those that no endpoint asks for, since nothing else deregisters them any more. Their readers count them
+//! before and after, so no name has a gap.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -298,23 +297,6 @@ impl ExportAdoption {
         }
         plan.adopted_on(observation)
     }
-}
-
-/// Plans the adoption of everything that belongs to `former`: another installation for the same cluster.
-pub fn adopt_former(observation: &Observation, former: &Owner) -> Plan {
-    let mut plan = Plan::with_unreadable(observation);
-    for key in observation.registry.services.keys().filter(|_| *former != observation.owner) {
-        let place = Place::of(key, &observation.registry);
-        for (id, present) in observation.registry.instances(key) {
-            let Some(name) = former.service_of(present) else { continue };
-            let mut attributes = present.clone();
-            observation.owner.mark(&mut attributes);
-            let former = Former::Owner(former.id.clone());
-            let adopted = within_limits(attributes).map(|attributes| (former, attributes));
-            plan.add_adoption(&name, &place, (id, present), adopted);
-        }
-    }
-    plan.adopted_on(observation)
 }
 
 /// The attributes without the notes of another owner, which concern its own runs.

@@ -50,7 +50,7 @@ mod wanted;
 use compare::{Compared, Comparison, compare};
 
 use crate::model::attributes::ORPHANED;
-use crate::model::{Owner, Place, ServiceRef};
+use crate::model::{Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
@@ -152,8 +152,6 @@ pub enum Task<'a> {
     Adopt(&'a Adoption),
     /// Instances of AWS's controller become those of our exports.
     AdoptExports(&'a ExportAdoption),
-    /// Exports of a former `OWNER_ID` become ours.
-    AdoptFormer(&'a Owner),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
@@ -174,7 +172,6 @@ impl Task<'_> {
             Self::Additions => plan(observation).additions_alone(),
             Self::Adopt(adoption) => adoption.plan(observation),
             Self::AdoptExports(adoption) => adoption.plan(observation),
-            Self::AdoptFormer(former) => adopt::adopt_former(observation, former),
             Self::Purge(because) => purge(observation, because),
             Self::Orphans(step) => step.plan(observation),
             Self::Records(records) => records.plan(observation),

@@ -11,6 +11,7 @@ use super::{
     CLUSTER_ID, Members, RECORDS_ALONE, SLICES, exported, imported, imported_from, in_full,
     obstacles, part, pods, service, web,
 };
+use crate::fleet::OWNER;
 use crate::queue::batch_about;
 use crate::run::{purge, report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Call, NamespaceKind};
@@ -73,6 +74,40 @@ async fn setting_and_property_that_disagree_are_reported_with_both() {
     let expected =
         format!("CLUSTERS says \"azure\", and the ClusterProperty {CLUSTER_ID} says \"blue\"");
     assert!(detail.starts_with(&expected), "{detail}");
+}
+
+/// The exports and imports of the former `OWNER_ID` are those of another installation.
+#[tokio::test]
+async fn nothing_changes_under_another_owner_id_until_the_former_one_purges_the_clusters() {
+    const NEW: &str = "team-b";
+    let members = Members::with_one_export_each().await;
+    members.forget();
+    let function = members.serving("blue,green", &[("OWNER_ID", NEW)]).await;
+
+    let report = sync(&function).await;
+
+    members.assert_nothing_written(&in_full(&report));
+    for cluster in ["blue", "green"] {
+        let obstacles = &part(&report, cluster).obstacles;
+        let reasons: Vec<&str> = obstacles.iter().map(|obstacle| &*obstacle.reason).collect();
+        assert_eq!(reasons, ["ClusterIdTaken", "OtherOwner"], "{}", in_full(&report));
+        for obstacle in obstacles {
+            let detail = &obstacle.detail;
+            assert!(detail.contains(OWNER) && detail.contains("purge"), "{detail}");
+        }
+    }
+
+    for cluster in ["blue", "green"] {
+        let purged = purge(&members.function, cluster).await;
+        assert!(purged.ok, "{}", in_full(&purged));
+    }
+    let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
+    members.fleet.cloud_map.watch_over(NEW, &arns);
+    for _ in 0..2 {
+        synced(&function).await;
+    }
+    members.assert_imported("web", "blue 10.0.0.1:8080", "");
+    members.assert_imported("cart", "green 10.1.0.1:8080", "");
 }
 
 #[tokio::test]

@@ -175,11 +175,11 @@ async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
 }
 
 /// The resources of which objects are left of a deleted import, and the number of these objects.
-pub const LEFT: [(&[&str], usize); 3] =
+const LEFT: [(&[&str], usize); 3] =
     [(&["services", "endpointslices"], 3), (&["services"], 1), (&["endpointslices"], 2)];
 
 /// A person deletes an import and leaves some of what it owns, of which then neither a label nor an owner names it.
-pub fn leave_unnamed(cluster: &KubernetesServer, name: &str, left: &[&str]) {
+fn leave_unnamed(cluster: &KubernetesServer, name: &str, left: &[&str]) {
     let import = cluster.service_import("shop", name).expect("an import");
     let derived = &import["metadata"]["annotations"]["multicluster.kubernetes.io/derived-service"];
     let derived = cluster.service_object("shop", derived.as_str().expect("a name"));

@@ -6,7 +6,6 @@ mod calls;
 mod doctor;
 mod explain;
 mod exports;
-mod former_owner;
 mod growth;
 mod guard;
 mod identities;

@@ -59,8 +59,6 @@ pub struct Clusterset {
     pub has_lost_records: bool,
     /// Whether an API server refuses fields, which a process remembers.
     pub has_refused: bool,
-    /// The former `OWNER_ID`, whose exports and imports a person adopts.
-    pub former_owner: Option<&'static str>,
 }
 
 /// A Service and its export.

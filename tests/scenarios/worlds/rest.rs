@@ -80,12 +80,7 @@ impl Scene {
         let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
         let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
         self.world.clusterset.has_lost_records |= was_taken || lacks_records;
-        // One that has no time to wait for its operations is incomplete, and a person repeats it.
-        let is_slow = self.slowest > SLOW && self.world.clusterset.former_owner.is_some();
-        for _ in 0..=usize::from(is_slow) {
-            self.adopt();
-            self.finish(REST).await?;
-        }
+        self.finish(REST).await?;
         // A run that was under way may have written a record under an id that is the other cluster's since.
         let is_taken = self.free_ids().await? || was_taken;
         self.world.clusterset.has_lost_records |= is_taken;
@@ -342,13 +337,10 @@ impl Scene {
             guarded.map_err(|it| shown(it, &reports))?;
             clusterset::at_rest(self).map_err(|it| shown(it, &reports))?;
         }
-        // `create-only` adopts nothing, and the former owner's records stay. Under it and `upsert-only` so do those under a
-        // former id, which then is no other cluster's.
-        let is_adopted = self.world.clusterset.former_owner.is_none()
-            || self.world.settings.policy != "create-only";
+        // Under another policy the records under a former id stay, which then is no other cluster's.
         let stays_taken =
             self.world.settings.policy != "sync" && !clusterset::with_taken_ids(self).is_empty();
-        if is_adopted && !stays_taken && reports.last().is_none_or(|it| !it.ok) {
+        if !stays_taken && reports.last().is_none_or(|it| !it.ok) {
             return Err(shown("the last full sync is not good".to_owned(), &reports));
         }
         for number in 0..self.agreeing() {

@@ -50,7 +50,6 @@ pub fn of_others() -> Table {
         2 cluster_id_changes();
         2 fields_are_refused();
         1 other_cloud_map_is_shown();
-        1 owner_changes();
         1 green_imports_alone();
     }
 }
@@ -415,21 +414,6 @@ fn green_imports_alone() -> impl Strategy<Value = Move> {
     }))
 }
 
-/// The function has another `OWNER_ID`, and a person adopts what stands, once at once and again in the end.
-fn owner_changes() -> impl Strategy<Value = Move> {
-    Just(Move::new("OWNER_ID is changed, and a person adopts", move |scene| {
-        let clusterset = &scene.world.clusterset;
-        let is_first = clusterset.former_owner.is_none() && scene.world.services.is_empty();
-        if !is_first || !scene.is_idle() || !has_records(scene) {
-            return;
-        }
-        scene.world.clusterset.former_owner = Some(scene.world.settings.owner);
-        scene.world.settings.owner = "other";
-        scene.deploy();
-        scene.adopt();
-    }))
-}
-
 fn kubernetes_namespace_goes_on() -> impl Strategy<Value = Move> {
     (0..CLUSTERS.len()).prop_map(|cluster| {
         let state = "is being deleted, or else is gone, or else is back";
@@ -487,15 +471,5 @@ impl Scene {
             self.imports.unsettle_derived(name);
         }
         self.events = self.events();
-    }
-
-    /// A person lets each function take over what stands of the former owner.
-    pub fn adopt(&mut self) {
-        let Some(former) = self.world.clusterset.former_owner else { return };
-        self.fleet.allow_adoption_in(&self.service_ids(), |_, _| true);
-        let payload = json!({ "action": "adopt", "owner": former, "confirm": true });
-        for process in 0..if self.world.clusterset.is_apart { 2 } else { 1 } {
-            self.invoke(process, payload.clone(), TIMEOUT);
-        }
     }
 }

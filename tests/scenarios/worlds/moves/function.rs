@@ -139,7 +139,7 @@ fn person() -> impl Strategy<Value = Move> {
                 }
                 (0..EXPORTED.len()).for_each(|name| scene.imports.unsettle(name));
             }
-            if payload["action"] == "adopt" && scene.world.clusterset.former_owner.is_none() {
+            if payload["action"] == "adopt" {
                 scene.is_adopting = true;
                 scene.allow_adoption();
             }
@@ -224,8 +224,8 @@ fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
     })
 }
 
-/// The stand-in watches over the instances of one owner: nothing of the other one may be under way. Imports wait for
-/// `adopt` then.
+/// The stand-in watches over the instances of one owner: nothing of the other one may be under way. Exports and
+/// imports of the other one would wait for its purge.
 fn other_owner() -> impl Strategy<Value = Move> {
     select(&["other", "cloud-map-sync"][..]).prop_map(|owner| {
         Move::new(format!("the function is deployed with OWNER_ID {owner}"), move |scene| {
