@@ -1,13 +1,12 @@
 //! Services across clusters (docs/multi-cluster.md): `blue` and `green` are served, and `amber` is a cluster of AWS's
 //! controller that is known by its instances alone. Names are exported (`exports`), `messages` come in a batch, Cloud
-//! Map is away and green is lost (`lost`), then amber moves over and back (`moving`). After each step a further run
-//! writes nothing (`runs`), and everything that is not ours is as it was (`foreign`).
+//! Map is away and green is lost (`lost`). After each step a further run writes nothing (`runs`), and everything that is not
+//! ours is as it was (`foreign`).
 
 mod exports;
 mod foreign;
 mod lost;
 mod messages;
-mod moving;
 mod runs;
 
 use std::process::ExitCode;
@@ -49,8 +48,6 @@ pub async fn tell() -> ExitCode {
     story.green_is_lost().await;
     story.green_is_purged().await;
     story.last_export_ends().await;
-    story.moves_over().await;
-    story.moves_back().await;
     story.end()
 }
 
@@ -86,7 +83,6 @@ impl Clusterset {
         let arns = ["blue", "green", "amber"].map(|name| story.sandbox.cluster_arn(name));
         story.sandbox.cloud_map().watch_over("cloud-map-sync", &arns);
         story.by_others = story.foreign();
-        story.by_others.retain(|_, what| !foreign::is_of_aws(what));
         story
     }
 

@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::clients::RegistryKey;
 use crate::clusterset::record;
 use crate::error::chain;
-use crate::import::EachImport;
-use crate::import::observe::{Objects, derived_of_aws};
-use crate::import::plan::{OwnerLabel, Present, Removal};
-use crate::kubernetes::{ErrorClass, Kubernetes};
-use crate::model::{ClusterArn, Flow, Kind, Owner, Registry, RegistryName, ServiceRef, join};
+use crate::import::ImportRemoval;
+use crate::import::observe::Objects;
+use crate::import::plan::OwnerLabel;
+use crate::model::{ClusterArn, Flow, Kind, Owner, Registry, RegistryName, join};
 use crate::publish::observe::SharedRegistry;
-use crate::publish::{Execution, Task, exports, observe, plan};
+use crate::publish::{Execution, Task, observe, plan};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
 use crate::settings::{Cluster, Membership, MultiCluster};
@@ -202,26 +201,14 @@ impl Invocation<'_> {
                 }
             }
         }
-        let read = tokio::try_join!(derived_of_aws(kubernetes, &owner), is_aws_back(kubernetes));
-        let (of_aws, is_back) = read.map_err(observe::Error::from)?;
-        let (owner, objects) = (&owner, &objects);
-        let writes = self.mode == Mode::Sync;
-        let each = EachImport { kubernetes, owner, objects, writes, deadline: self.deadline };
-        let removal = |service: &ServiceRef, present: &Present| {
-            let of_aws = of_aws.get(service).cloned().unwrap_or_default();
-            Removal { owner, service, present, of_aws, is_back }.plan()
+        let removal = ImportRemoval {
+            kubernetes,
+            owner: &owner,
+            objects: &objects,
+            writes: self.mode == Mode::Sync,
+            deadline: self.deadline,
         };
-        report.add_imports(each.run(removal).await);
+        report.add_imports(removal.run().await);
         Ok(report)
-    }
-}
-
-/// Whether a ServiceExport carries the finalizer of AWS's controller. A cluster that only imports has no right to read
-/// them, and without the definitions there are none.
-async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes::Error> {
-    match kubernetes.objects(Kind::ServiceExport, "").await {
-        Ok(exports) => Ok(exports.iter().any(exports::is_of_aws)),
-        Err(error) if error.class == ErrorClass::Forbidden || error.is_not_found() => Ok(false),
-        Err(error) => Err(error),
     }
 }

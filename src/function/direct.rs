@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
-use crate::event::{Action, ClusterName, Command, Scope};
+use crate::event::{Action, Command, Scope};
 use crate::model::ServiceRef;
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
@@ -60,7 +60,7 @@ impl Function {
             Action::Sync => self.invocation(true, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {
-                adoption: Some(adoption(command)),
+                adoption: Some(Adoption { owner: command.owner.clone() }),
                 ..self.invocation(command.confirm, deadline)
             },
         };
@@ -153,13 +153,4 @@ fn check_region(command: &Command, configured: &str, configured_region: &str) ->
         .into()),
         _ => Ok(()),
     }
-}
-
-/// The exports of a cluster are adopted as a whole, since AWS's controller must not run for a part of them, and only if
-/// the cluster is named.
-fn adoption(command: &Command) -> Adoption {
-    let Scope { cluster, namespace, .. } = &command.scope;
-    let is_whole = matches!(cluster, ClusterName::Named(_)) && namespace.is_none();
-    let owner = command.owner.clone();
-    Adoption { exports: is_whole && owner.is_none(), owner }
 }

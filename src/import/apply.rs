@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::observe::Objects;
 use super::plan::{
-    Change, FailedWrite, Note, OwnerLabel, Plan, Present, Reason, Sources, Stage, Unexpected,
-    Write, missing_fields, refused_fields,
+    Change, FailedWrite, Note, OwnerLabel, Present, Reason, Sources, Stage, Unexpected, Write,
+    missing_fields, refused_fields, removal,
 };
 use crate::clusterset::merge::Merged;
 use crate::error::chain;
@@ -231,11 +231,10 @@ impl Imported {
     }
 }
 
-// Changes of all imports of an owner, each without a look at the exports: a purge takes out the ServiceImports, and with
-// them their Services and slices.
+// A purge takes out all imports of an owner, without a look at the exports.
 
-/// The imports of an owner.
-pub struct EachImport<'a> {
+/// The removal of all imports of an owner.
+pub struct ImportRemoval<'a> {
     pub kubernetes: &'a Kubernetes,
     pub owner: &'a OwnerLabel,
     pub objects: &'a Objects,
@@ -244,14 +243,14 @@ pub struct EachImport<'a> {
     pub deadline: Deadline,
 }
 
-impl EachImport<'_> {
-    /// Decides about each.
-    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
+impl ImportRemoval<'_> {
+    /// Takes out each import, or plans it.
+    pub async fn run(&self) -> Imported {
         let mut imported = Imported::default();
         let names = self.objects.names(self.owner);
         for name in names.iter().chain(&self.objects.beside(&names)) {
             let outcome = match self.objects.present(name) {
-                Ok(present) => self.one(name, present, &decide).await,
+                Ok(present) => self.remove(name, present).await,
                 Err(problem) => ImportOutcome::unreadable(&problem),
             };
             imported.imports.insert(name.clone(), outcome);
@@ -259,18 +258,13 @@ impl EachImport<'_> {
         imported
     }
 
-    async fn one(
-        &self,
-        name: &ServiceRef,
-        mut present: Present,
-        decide: &impl Fn(&ServiceRef, &Present) -> Plan,
-    ) -> ImportOutcome {
-        let Plan { changes, held_back } = decide(name, &present);
+    async fn remove(&self, name: &ServiceRef, mut present: Present) -> ImportOutcome {
+        let changes = removal(self.owner, name, &present).changes;
         let made = if self.writes {
             apply(self.kubernetes, name, &mut present, changes, self.deadline).await.made
         } else {
             changes.into_iter().map(Made::planned).collect()
         };
-        ImportOutcome { made, held_back, ..ImportOutcome::default() }
+        ImportOutcome { made, ..ImportOutcome::default() }
     }
 }

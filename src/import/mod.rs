@@ -36,7 +36,7 @@ use plan::{
 };
 use sources::{Allows, Members};
 
-pub use apply::{EachImport, ImportOutcome, Imported};
+pub use apply::{ImportOutcome, ImportRemoval, Imported};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
@@ -49,8 +49,6 @@ pub struct Importing<'a> {
     /// The objects of its imports, read before the exports.
     pub objects: &'a Objects,
     pub own_record: OwnRecord,
-    /// Whether the imports of AWS's controller become ours. All others wait for the next sync.
-    pub takes_over: bool,
     /// Whether the plan is carried out.
     pub writes: bool,
     pub policy: Policy,
@@ -125,9 +123,6 @@ impl Importing<'_> {
     /// The names to import or to end; what is left of an import that nothing names ends by its derived Service. While Cloud
     /// Map cannot be read, an import ends by no read: perhaps another member exports the name.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
-        if self.takes_over {
-            return self.objects.of_aws().cloned().collect();
-        }
         let mut names = members.names().clone();
         if !members.is_unread {
             names.extend(self.objects.names(self.owner));
@@ -365,8 +360,7 @@ impl ImportRun<'_> {
     }
 
     fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
-        let Importing { kubernetes, owner, member, objects, now, takes_over, policy, .. } =
-            self.importing;
+        let Importing { kubernetes, owner, member, objects, now, policy, .. } = self.importing;
         decide(&Basis {
             owner,
             importer: &member.cluster,
@@ -378,7 +372,6 @@ impl ImportRun<'_> {
             merged: self.exports.named.merged.as_ref().map(|merged| &merged.service),
             sources: &self.exports.sources,
             present: &self.present,
-            takes_over: *takes_over,
             policy: *policy,
             failure: self.failure.as_ref(),
             kept_ips: self.kept_ips,

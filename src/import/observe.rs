@@ -1,5 +1,4 @@
-//! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name; and the Services of
-//! AWS's controller.
+//! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,14 +7,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::plan::{
-    DerivedService, Metadata, NamespaceState, OwnerLabel, Present, SOURCE_CLUSTER, ServiceImport,
-    Slice, Unexpected, name_of,
+    DerivedService, Metadata, NamespaceState, OwnerLabel, Present, ServiceImport, Slice,
+    Unexpected, name_of,
 };
 use crate::clusterset::id;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{ClusterId, Kind, ObjectRef, ServiceRef, is_derived_service, join};
+use crate::model::{ClusterId, Kind, ObjectRef, ServiceRef, is_derived_service};
 
-/// The label that names the import: of a slice, and of a Service that AWS's controller derived. Ours do not have it.
+/// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
 /// A slice of an import.
@@ -231,49 +230,6 @@ fn state_of(namespace: &Value) -> NamespaceState {
     if is_terminating { NamespaceState::Terminating } else { NamespaceState::Active }
 }
 
-// The Services that AWS's controller derived for its imports: one for each exporting cluster, whose IPs clients may have.
-// They hang on the ServiceImport, and this function never deletes them.
-
-/// The names of the Services that AWS's controller derived, by import and exporting cluster.
-pub type DerivedOfAws = BTreeMap<ServiceRef, BTreeMap<String, String>>;
-
-/// # Errors
-/// Returns an error if the Services could not be listed.
-pub async fn derived_of_aws(
-    kubernetes: &Kubernetes,
-    owner: &OwnerLabel,
-) -> Result<DerivedOfAws, Error> {
-    let services = kubernetes.objects(Kind::Service, SERVICE_NAME).await?;
-    Ok(of_aws(&services, owner))
-}
-
-fn of_aws(services: &[Value], owner: &OwnerLabel) -> DerivedOfAws {
-    let mut all = DerivedOfAws::new();
-    for service in services {
-        let metadata = Metadata::read(service);
-        let label = |key: &str| metadata.labels.get(key).cloned();
-        let labels = label(SERVICE_NAME).zip(label(SOURCE_CLUSTER));
-        if let Some((import, cluster)) = labels.filter(|_| !owner.owns(&metadata)) {
-            let import = ServiceRef::new(name_of(service).namespace, import);
-            all.entry(import).or_default().insert(cluster, metadata.name);
-        }
-    }
-    all
-}
-
-/// The commands that delete them, one for each namespace.
-pub fn deletion_commands(of_aws: &DerivedOfAws) -> Vec<String> {
-    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (import, services) in of_aws {
-        let all = services.values().map(String::as_str);
-        names.entry(&import.namespace).or_default().extend(all);
-    }
-    let command = |(namespace, names): (&str, BTreeSet<&str>)| {
-        format!("kubectl delete services --namespace {namespace} {}", join(names, " "))
-    };
-    names.into_iter().map(command).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -293,26 +249,5 @@ mod tests {
             let present = objects.present(name).expect("it is read").derived.expect("it is there");
             assert_eq!(present.metadata.name, derived.name);
         }
-    }
-
-    #[test]
-    fn services_of_awss_controller_are_listed_by_import() {
-        let service = |name: &str, labels: Value| json!({"metadata": {"namespace": "shop", "name": name, "labels": labels}});
-        let owner = OwnerLabel::new("cloud-map-sync");
-        let labels = |cluster: &str| json!({SERVICE_NAME: "web", SOURCE_CLUSTER: cluster});
-        let mut ours = labels("blue");
-        ours["cloud-map-sync/owner"] = json!("cloud-map-sync");
-        let all = [
-            service("imported-2", labels("green")),
-            service("imported-1", labels("blue")),
-            service("derived-1", ours),
-            service("by-hand", json!({SERVICE_NAME: "web"})),
-        ];
-        let derived = of_aws(&all, &owner);
-        let names = [("blue", "imported-1"), ("green", "imported-2")];
-        let names = names.map(|(cluster, name)| (cluster.to_owned(), name.to_owned()));
-        assert_eq!(derived[&ServiceRef::new("shop", "web")], names.into());
-        let command = "kubectl delete services --namespace shop imported-1 imported-2";
-        assert_eq!(deletion_commands(&derived), [command]);
     }
 }

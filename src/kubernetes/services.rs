@@ -209,6 +209,9 @@ const NOT_EXPORTED: [&str; 6] = [
     "kubectl.kubernetes.io/",
     "cloud-map-sync/",
 ];
+/// The finalizer of AWS's controller on ServiceExports. It deregisters everything under its cluster id that it did not
+/// register, so the two never run for one cluster.
+const AWS_FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
 /// The label of an object that belongs to an import.
 const OWNER_LABEL: &str = "cloud-map-sync/owner";
 
@@ -221,8 +224,8 @@ fn desired_exports(
     let mut desired = Desired::default();
     for object in exports {
         let name = object.metadata.name();
-        if !object.metadata.finalizers.is_empty() {
-            desired.finalizers.insert(name.clone(), object.metadata.finalizers.clone());
+        if object.metadata.finalizers.iter().any(|finalizer| finalizer == AWS_FINALIZER) {
+            desired.of_aws.insert(name.clone());
         }
         if object.metadata.deletion_timestamp.is_some() {
             continue;

@@ -49,7 +49,6 @@ impl Joined<'_> {
             member,
             objects: self.objects.as_ref()?,
             own_record,
-            takes_over: invocation.adoption.is_some(),
             writes: invocation.mode == Mode::Sync,
             policy: rules.policy,
             guard,

@@ -15,7 +15,7 @@ use crate::clusterset::members::{
 };
 use crate::clusterset::{merge, record};
 use crate::error::chain;
-use crate::import::observe::{DerivedOfAws, Objects, deletion_commands, derived_of_aws};
+use crate::import::observe::Objects;
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
@@ -42,20 +42,18 @@ pub struct Joined<'a> {
     pub owner: plan::OwnerLabel,
     /// The objects of its imports, if it imports.
     pub objects: Option<Objects>,
-    /// What a person has to know before an adoption, and to do after it.
-    pub warnings: Vec<String>,
 }
 
 impl Invocation<'_> {
     /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset, or another entry
-    /// of the settings serves it.
+    /// of the settings serves it. An adoption is about annotated Services alone.
     pub async fn join<'a>(
         &'a self,
         cluster: &'a Cluster,
         selection: &Selection,
     ) -> Option<Result<Joined<'a>, Obstacle>> {
-        let leaves_exports = self.adoption.as_ref().is_some_and(|adoption| !adoption.exports);
-        if self.settings.multi_cluster_of(cluster) == MultiCluster::Off || leaves_exports {
+        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
+        if !takes_part || self.adoption.is_some() {
             return None;
         }
         let joined = async {
@@ -111,19 +109,10 @@ impl Invocation<'_> {
         } else {
             None
         };
-        // Without its exports it is not known whether that controller still runs.
-        let may_adopt = self.adoption.is_some() && multi_cluster.exports();
-        let of_aws = objects.iter().flat_map(Objects::of_aws).next();
-        if let Some(import) = of_aws.filter(|_| !may_adopt) {
+        if let Some(import) = objects.iter().flat_map(Objects::of_aws).next() {
             let sign = format!("ServiceImport {import} is its own");
             return Err(Refused::AnotherController(sign));
         }
-        let of_aws = match self.adoption {
-            Some(_) => derived_of_aws(kubernetes, &owner).await?,
-            None => DerivedOfAws::default(),
-        };
-        let commands = deletion_commands(&of_aws).into_iter();
-        let warnings = commands.map(|command| format!("{OLD_SERVICES}: {command}")).collect();
         let (invocation, selection) = (self, selection.clone());
         Ok(Joined {
             invocation,
@@ -134,7 +123,6 @@ impl Invocation<'_> {
             connection,
             owner,
             objects,
-            warnings,
         })
     }
 }
@@ -166,8 +154,8 @@ impl<'a> Joined<'a> {
             None => None,
         };
         let (member, owner) = (self.member.clone(), self.owner.clone());
-        let (connection, warnings) = (self.connection.clone(), Vec::new());
-        Ok(Joined { member, selection, connection, owner, objects, warnings, ..*self })
+        let connection = self.connection.clone();
+        Ok(Joined { member, selection, connection, owner, objects, ..*self })
     }
 
     /// Whether it publishes its exports.
@@ -219,9 +207,6 @@ impl<'a> Joined<'a> {
     }
 }
 
-const OLD_SERVICES: &str = "Services of AWS's controller stay for the clients that have their IPs, but nothing keeps their \
-                            endpoints up to date any more: move these clients soon, then run";
-
 /// A read that failed, which the next run may make.
 pub fn unread(error: &dyn std::error::Error) -> Obstacle {
     Obstacle::unreadable(chain(error))
@@ -234,8 +219,7 @@ pub fn unread(error: &dyn std::error::Error) -> Obstacle {
 const SIDE_BY_SIDE: usize = 16;
 
 impl Joined<'_> {
-    /// Publishes the exports of the cluster, or adopts them, and offers them to importers. `None` if it has none to
-    /// publish.
+    /// Publishes the exports of the cluster, and offers them to importers. `None` if it has none to publish.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
@@ -246,7 +230,6 @@ impl Joined<'_> {
         offer: impl FnOnce(Offer) + Send + Sync,
     ) -> Result<Option<PublishedExports>, Obstacle> {
         let purpose = match &self.objects {
-            _ if self.exports() && self.invocation.adoption.is_some() => Purpose::Adoption,
             _ if self.exports() => Purpose::Sync,
             Some(objects) if *selection == Selection::Everything => {
                 let standing = objects.standing(&self.owner).into_keys();

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Clusterset;
-use testbed::aws_controller::{ANNOTATION, IMPORT};
 use testbed::cloud_map::ServiceKind;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
@@ -83,13 +82,6 @@ impl Clusterset {
 /// Whether an object in a cluster has our label.
 pub fn is_ours(object: &Value) -> bool {
     object["metadata"]["labels"].get("cloud-map-sync/owner").is_some()
-}
-
-/// Whether AWS's controller made an object in a cluster.
-pub fn is_of_aws(object: &Value) -> bool {
-    let Value::Object(metadata) = &object["metadata"] else { return false };
-    let of = |key: &str, name: &str| metadata.get(key).is_some_and(|all| all.get(name).is_some());
-    of("labels", IMPORT) || of("annotations", ANNOTATION)
 }
 
 fn objects(cluster: &KubernetesServer) -> Foreign {

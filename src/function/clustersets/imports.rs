@@ -24,8 +24,6 @@ pub(super) struct Imports {
     pub(super) sets: BTreeMap<ClustersetKey, Clusterset>,
     /// By the cluster's index in the settings.
     pub(super) imported: BTreeMap<usize, Imported>,
-    /// The clusters that nothing is imported into.
-    pub(super) left: BTreeSet<usize>,
 }
 
 /// A clusterset in one run.
@@ -51,11 +49,10 @@ impl Clustersets<'_> {
     pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
-        let (mut importers, mut left) = (Vec::new(), BTreeSet::new());
+        let mut importers = Vec::new();
         for (index, joined) in self.joined() {
             let offer = offered.remove(&index);
             if matches!(offer, Some(Offer::Nothing)) {
-                left.insert(index);
                 continue;
             }
             let own_record = sets.entry(self.key(joined)).or_default().add(joined, offer);
@@ -81,7 +78,7 @@ impl Clustersets<'_> {
         let imports: Vec<_> = imports.collect();
         let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
         let imported = imports.filter_map(|it| async { it }).collect().await;
-        Imports { sets, imported, left }
+        Imports { sets, imported }
     }
 }
 

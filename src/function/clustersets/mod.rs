@@ -110,7 +110,7 @@ impl Function {
         invocation: &'a Invocation<'a>,
         selections: &Selections,
     ) -> JoinedMembers<'a> {
-        let importers = self.importers(selections, invocation.adoption.is_some()).into_iter();
+        let importers = self.importers(selections).into_iter();
         let joins = importers.map(|(index, selection)| async move {
             let may_wait = selections.of(index).is_some() || invocation.mode == Mode::Plan;
             if let Some(obstacle) = self.silent.obstacle(index).filter(|_| !may_wait) {
@@ -171,15 +171,8 @@ impl Silent {
 
 impl Function {
     /// What each cluster imports in this invocation, by its index in the settings.
-    pub(super) fn importers(
-        &self,
-        selections: &Selections,
-        is_adoption: bool,
-    ) -> BTreeMap<usize, Selection> {
+    pub(super) fn importers(&self, selections: &Selections) -> BTreeMap<usize, Selection> {
         let Some(all) = selections.all() else { return BTreeMap::new() };
-        let clusters = self.configured();
-        let importers =
-            clusters.indexes().filter(|index| !is_adoption || selections.of(*index).is_some());
-        importers.map(|index| (index, all.clone())).collect()
+        self.configured().indexes().map(|index| (index, all.clone())).collect()
     }
 }

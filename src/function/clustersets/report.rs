@@ -25,7 +25,7 @@ impl Clustersets<'_> {
         runs: &mut run::Runs,
     ) {
         let Self { function, invocation, selections, members, .. } = *self;
-        let Imports { sets, mut imported, left } = imports;
+        let Imports { sets, mut imported } = imports;
         let (mode, mut reported) = (invocation.mode, BTreeSet::new());
         for (index, joined) in members {
             let mut report = joined.as_ref().map(Joined::report).unwrap_or_default();
@@ -60,8 +60,7 @@ impl Clustersets<'_> {
             let label = function.settings.clusters[*index].label();
             let cluster = joined.map_or(label, |joined| joined.arn().as_str());
             function.log_multi_cluster(cluster, &report, (mode, is_whole));
-            let warnings = joined.filter(|_| !left.contains(index)).map(|it| it.warnings.clone());
-            add_report(runs, *index, cluster, (report, warnings.unwrap_or_default()));
+            add_report(runs, *index, cluster, report);
         }
     }
 
@@ -115,17 +114,11 @@ fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport) {
 
 /// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was
 /// changed, or not read.
-fn add_report(
-    runs: &mut run::Runs,
-    index: usize,
-    cluster: &str,
-    (report, warnings): (MultiClusterReport, Vec<String>),
-) {
+fn add_report(runs: &mut run::Runs, index: usize, cluster: &str, report: MultiClusterReport) {
     if let Some(run) = runs.get_mut(&index) {
         run.counts.imported = report.made();
         run.counts.held_back += usize::from(report.frozen);
         run.multi_cluster = Some(report);
-        run.warnings.extend(warnings);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
         let unreadable = usize::from(report.cluster_id.is_none() && report.has_failed());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
 use super::ownership::OwnerLabel;
-use super::present::{Metadata, Present, ServiceImport, Slice, holders_of};
+use super::present::{Present, ServiceImport, Slice, holders_of};
 use crate::model::{
     ClusterId, ClustersetService, Family, Policy, Protocol, RefusedField, ServiceRef, Timestamp,
 };
@@ -31,8 +31,6 @@ pub struct Basis<'a> {
     pub merged: Option<&'a ClustersetService>,
     pub sources: &'a Sources,
     pub present: &'a Present,
-    /// Whether a person lets the function take over the ServiceImport if it is one of AWS's controller.
-    pub takes_over: bool,
     pub policy: Policy,
     /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
     pub failure: Option<&'a FailedWrite>,
@@ -196,12 +194,8 @@ impl Sources {
         self.read(cluster) == Some(&Read::Unread)
     }
 
-    /// Whether the exports of every member were read.
-    pub(super) fn are_whole(&self) -> bool {
-        self.are_all_read(false)
-    }
-
-    /// The same, also by a list of members in which a new one may be missing if those with a part in the import are known.
+    /// Whether the exports of every member were read. In the list of members a new one may be missing, which is enough if
+    /// those with a part in the import are known.
     pub(super) fn are_all_read(&self, are_known: bool) -> bool {
         let mut all = self.by_cluster.values();
         (self.is_complete || are_known) && self.is_read && all.all(|it| *it != Read::Unread)
@@ -209,24 +203,14 @@ impl Sources {
 }
 
 impl<'a> Basis<'a> {
-    /// The ServiceImport, if it is ours or is taken over.
+    /// The ServiceImport, if it is ours.
     pub(super) fn import(&self) -> Option<&'a ServiceImport> {
-        self.present.import.as_ref().filter(|import| self.owns(&import.metadata))
-    }
-
-    /// Whether an object is ours, or is a ServiceImport that is taken over.
-    pub(super) fn owns(&self, object: &Metadata) -> bool {
-        self.owner.owns(object) || self.is_taken_over(object)
+        self.present.import.as_ref().filter(|import| self.owner.owns(&import.metadata))
     }
 
     /// An object of the import.
     pub(super) fn object(&self, kind: Kind, name: &str) -> ObjectRef {
         ObjectRef::of(self.service, kind, name)
-    }
-
-    /// Whether a ServiceImport gets our label in this run.
-    pub(super) fn is_taken_over(&self, import: &Metadata) -> bool {
-        self.takes_over && import.is_of_aws()
     }
 
     /// Whether the ServiceImport is being deleted. Its slices serve its clients until it is gone.

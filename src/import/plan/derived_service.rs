@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::present::{DerivedService, ServiceSpec, Texts};
-use super::service_import::DERIVED_SERVICE;
 use crate::clusterset::id;
 use crate::model::{
     ClustersetService, ExportedPort, Family, ImportType, Properties, SessionAffinity, join,
@@ -54,7 +53,7 @@ impl Derived {
         });
         let former_names = former_names.collect();
         let name = id::derived_service(basis.service);
-        let kept_ips = kept_ips(basis, &name, &last.families);
+        let kept_ips = kept_ips(basis, &last.families);
         Some(Self { name, families, kept_ips, former_names, transition, last })
     }
 
@@ -103,13 +102,9 @@ impl Derived {
     }
 }
 
-/// The IPs of an import whose derived Service is gone. Clients have them, so another one asks for them. Those of an import
-/// of AWS's controller belong to Services of its own.
-fn kept_ips(basis: &Basis<'_>, derived: &str, families: &[Family]) -> Vec<IpAddr> {
-    let import = basis.import().filter(|import| {
-        import.metadata.annotations.get(DERIVED_SERVICE).is_some_and(|name| name == derived)
-    });
-    let ips = import.map(|import| import.ips.as_slice()).unwrap_or_default();
+/// The IPs of an import whose derived Service is gone. Clients have them, so another one asks for them.
+fn kept_ips(basis: &Basis<'_>, families: &[Family]) -> Vec<IpAddr> {
+    let ips = basis.import().map(|import| import.ips.as_slice()).unwrap_or_default();
     let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
     families.iter().map_while(of_family).take(basis.kept_ips).collect()
 }

@@ -67,19 +67,6 @@ pub enum Reason {
     /// A record that a later release wrote, or another client broke.
     #[error("{record}; the part of its cluster stays in the import as it is")]
     UnusableRecord { record: String },
-    /// An import of AWS's controller is taken over with all its endpoints.
-    #[error("not every member could be read: adopt it again")]
-    ExportersUnread,
-    /// The deletion of the ServiceImport would delete them, too.
-    #[error(
-        "Services of AWS's controller hang on the ServiceImport, and would go with it: \
-         kubectl delete services --namespace {namespace} {}, then purge again",
-        services.join(" ")
-    )]
-    ServicesOfAws { namespace: String, services: Vec<String> },
-    /// Without our objects it would have no endpoint.
-    #[error("AWS's controller does not serve it yet: purge again when it does")]
-    NotTakenBack,
 }
 
 impl Reason {
@@ -95,9 +82,6 @@ impl Reason {
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",
             Self::UnusableRecord { .. } => "UnusableRecord",
-            Self::ExportersUnread => "Unreadable",
-            Self::ServicesOfAws { .. } => "ServicesOfAws",
-            Self::NotTakenBack => "NotTakenBack",
         }
     }
 }

@@ -39,8 +39,7 @@ pub(super) struct Allowed {
 impl Allowed {
     /// `None` if the policy limits nothing.
     pub fn of(basis: &Basis<'_>) -> Option<Self> {
-        // An adoption of imports removes nothing.
-        if basis.policy == Policy::Sync || basis.takes_over {
+        if basis.policy == Policy::Sync {
             return None;
         }
         let mut sources = basis.sources.clone();
@@ -96,10 +95,6 @@ pub(super) fn plan(basis: &Basis<'_>, decide: impl Fn(&Basis<'_>) -> Plan) -> Pl
         None => wanted.clone(),
     };
     plan.changes.retain_mut(|change| allows(basis, change));
-    // A part of an adoption would be an import with neither the old IP nor a new one.
-    if basis.takes_over && plan.changes.len() < wanted.changes.len() {
-        plan.changes.clear();
-    }
     let is_refused =
         |change: &&Change| change.stage != Stage::Status && !plan.changes.contains(change);
     let changes: Vec<String> = wanted.changes.iter().filter(is_refused).map(named).collect();

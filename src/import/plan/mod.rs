@@ -41,10 +41,9 @@ pub use basis::{
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
 pub use limits::{GuardedRun, Note, Tally, hold};
-pub use ownership::{OWNER_LABEL, OwnerLabel, Removal};
+pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present::{
-    AWS_DERIVED, DerivedService, Metadata, Present, SOURCE_CLUSTER, ServiceImport, Slice,
-    SliceEndpoint, Unexpected, name_of,
+    DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{missing_fields, refused_fields};
 pub use slice::ahead;
@@ -92,13 +91,10 @@ fn plan_without(basis: &Basis<'_>) -> Plan {
 
 /// The plan if the namespace is not excluded.
 fn decide(basis: &Basis<'_>) -> Plan {
-    match (Intent::of(basis), service_import::taken_over(basis)) {
-        (Intent::Import(service), _) => import(basis, &service),
-        (Intent::Unchanged(Some(reason)), _) => Plan::held_back([reason]),
-        // The next run decides whether it ends, under the guard.
-        (_, Some(change)) => Plan { changes: vec![change], ..Plan::default() },
-        (Intent::End, None) => Plan { changes: end(basis), ..Plan::default() },
-        (Intent::Unchanged(None), None) => Plan::default(),
+    match Intent::of(basis) {
+        Intent::Import(service) => import(basis, &service),
+        Intent::End => Plan { changes: end(basis), ..Plan::default() },
+        Intent::Unchanged(reason) => Plan::held_back(reason),
     }
 }
 
@@ -163,10 +159,6 @@ impl Intent {
         if !basis.service.can_exist() {
             return Self::Unchanged(basis.merged.map(|_| Reason::ImpossibleName));
         }
-        // The slices of a member that was not read are that controller's: under the new IP it would have none.
-        if service_import::taken_over(basis).is_some() && !basis.sources.are_whole() {
-            return Self::Unchanged(Some(Reason::ExportersUnread));
-        }
         match Self::of_exports(basis) {
             Self::Import(service) => match foreign(basis, &service) {
                 None => Self::Import(service),
@@ -215,7 +207,8 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
         _ => false,
     };
     let objects = basis.present.objects();
-    let foreign = objects.filter(|(kind, metadata)| is_needed(*kind) && !basis.owns(metadata));
+    let foreign =
+        objects.filter(|(kind, metadata)| is_needed(*kind) && !basis.owner.owns(metadata));
     let (kind, metadata) = foreign.min_by_key(|(kind, _)| *kind)?;
     let object = basis.object(kind, &metadata.name);
     Some(match metadata.labels.get(OWNER_LABEL) {

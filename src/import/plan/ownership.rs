@@ -1,16 +1,12 @@
 //! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
-//! Neither its name, its owner references nor its managed fields make it ours. Objects are removed here.
+//! Neither its name, its owner references nor its managed fields make it ours. The objects of a purged cluster are
+//! removed here.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::Plan;
-use super::change::{Change, Content, Kind, ObjectRef, Stage};
-use super::held_back::Reason;
-use super::present::{AWS_DERIVED, Metadata, Present, ServiceImport, Texts};
-use super::service_import::OWN_ANNOTATIONS;
+use super::change::{Change, Kind, ObjectRef};
+use super::present::{Metadata, Present, Texts};
 use crate::model::{ServiceRef, is_label_word};
 
 /// The label that every object of ours has.
@@ -47,90 +43,20 @@ impl OwnerLabel {
     }
 }
 
-// The removal of one import from a cluster whose objects are purged. AWS's controller may have come back: then its own
-// Services hang on the ServiceImport, which is handed over instead of deleted.
-
-/// All that the removal of an import depends on.
-#[derive(Clone, Debug)]
-pub struct Removal<'a> {
-    pub owner: &'a OwnerLabel,
-    pub service: &'a ServiceRef,
-    pub present: &'a Present,
-    /// The Services of AWS's controller that hang on it, by exporting cluster.
-    pub of_aws: BTreeMap<String, String>,
-    /// Whether that controller serves the cluster again.
-    pub is_back: bool,
-}
-
-impl Removal<'_> {
-    pub fn plan(&self) -> Plan {
-        let import = self.present.import.as_ref().filter(|import| self.owns(&import.metadata));
-        let changes = match import {
-            None => self.deletions(false),
-            Some(_) if !self.is_back && self.of_aws.is_empty() => self.deletions(true),
-            Some(_) if !self.is_back => {
-                let namespace = self.service.namespace.clone();
-                let services = self.of_aws.values().cloned().collect();
-                let reason = Reason::ServicesOfAws { namespace, services };
-                return Plan::held_back([reason]);
-            }
-            Some(import) if self.of_aws.is_empty() || self.leads_to_ours(import) => {
-                return Plan::held_back([Reason::NotTakenBack]);
-            }
-            Some(import) => {
-                self.hand_over(&import.metadata).into_iter().chain(self.deletions(false)).collect()
-            }
-        };
-        Plan { changes, ..Plan::default() }
-    }
-
-    fn owns(&self, metadata: &Metadata) -> bool {
-        self.owner.owns(metadata) && !metadata.is_terminating
-    }
-
-    /// Whether the import has an IP of our derived Service.
-    fn leads_to_ours(&self, import: &ServiceImport) -> bool {
-        let derived = self.present.derived.iter().filter(|it| self.owner.owns(&it.metadata));
-        let mut ips = derived.flat_map(|derived| &derived.cluster_ips);
-        ips.any(|ip| import.ips.contains(ip))
-    }
-
-    /// The import as AWS's controller makes it. The label goes last and alone: the API server lets us change what
-    /// carries it, and take it off what carries that controller's annotation.
-    fn hand_over(&self, import: &Metadata) -> Vec<Change> {
-        let own = OWN_ANNOTATIONS.into_iter().filter(|key| import.annotations.contains_key(*key));
-        let mut annotations: Map<String, Value> =
-            own.map(|key| (key.to_owned(), Value::Null)).collect();
-        if !import.annotations.contains_key(AWS_DERIVED) {
-            let list = self.of_aws.iter();
-            let list = list.map(|(cluster, it)| json!({"cluster": cluster, "derived-service": it}));
-            let list = list.collect::<Value>().to_string();
-            annotations.insert(AWS_DERIVED.to_owned(), json!(list));
+/// Plans the removal of an import from a cluster that is purged. Garbage collection takes its Service and slices with the
+/// ServiceImport; without one, or while it is being deleted, they are deleted themselves.
+pub fn removal(owner: &OwnerLabel, service: &ServiceRef, present: &Present) -> Plan {
+    let is_removable = |metadata: &Metadata| owner.owns(metadata) && !metadata.is_terminating;
+    let import = present.import.as_ref().filter(|import| is_removable(&import.metadata));
+    let mut plan = Plan::default();
+    for (kind, metadata) in present.objects() {
+        let is_meant = (kind == Kind::ServiceImport) == import.is_some();
+        if is_meant && is_removable(metadata) {
+            let object = ObjectRef::of(service, kind, &metadata.name);
+            plan.changes.push(Change::deletion(object, "its cluster is purged"));
         }
-        let steps = [
-            (json!({"annotations": annotations}), "annotations"),
-            (json!({"labels": {OWNER_LABEL: null}}), "handed over to AWS's controller"),
-        ];
-        let changes = steps.into_iter().filter_map(|(metadata, detail)| {
-            let object = ObjectRef::of(self.service, Kind::ServiceImport, &import.name);
-            let content = Content::new(json!({"metadata": metadata}));
-            let change = Change::patch(Stage::UpdateImport, object, content)?;
-            Some(Change { detail: detail.to_owned(), ..change })
-        });
-        changes.collect()
     }
-
-    /// The deletion of the ServiceImport, or of the derived Service and the slices.
-    fn deletions(&self, of_import: bool) -> Vec<Change> {
-        let is_meant = |kind| (kind == Kind::ServiceImport) == of_import;
-        let objects = self.present.objects();
-        let objects = objects.filter(|(kind, metadata)| is_meant(*kind) && self.owns(metadata));
-        let deletions = objects.map(|(kind, metadata)| {
-            let object = ObjectRef::of(self.service, kind, &metadata.name);
-            Change::deletion(object, "its cluster is purged")
-        });
-        deletions.collect()
-    }
+    plan
 }
 
 #[cfg(test)]

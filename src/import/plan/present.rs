@@ -139,7 +139,7 @@ pub enum Addresses {
 pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
 
 /// The annotation of AWS's controller on its ServiceImports.
-pub const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";
+const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";
 
 impl Present {
     /// The metadata of each object. The ServiceImport is the last.
@@ -417,7 +417,7 @@ impl Metadata {
     }
 
     /// Whether the ServiceImport is one of AWS's controller: it has its annotation with the names of its derived
-    /// Services. One that was adopted has the label of an owner besides.
+    /// Services, and no label of an owner.
     pub fn is_of_aws(&self) -> bool {
         self.annotations.contains_key(AWS_DERIVED) && !self.labels.contains_key(OWNER_LABEL)
     }

@@ -18,15 +18,14 @@ use crate::model::{
 };
 
 /// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
-pub(super) const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
+const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
 /// The annotations with the keys of the labels and annotations that came from an export, separated by commas: no others
 /// are removed.
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
 /// All annotations of ours.
-pub(super) const OWN_ANNOTATIONS: [&str; 4] =
-    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, AHEAD];
+const OWN_ANNOTATIONS: [&str; 4] = [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, AHEAD];
 
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
     basis.object(Kind::ServiceImport, &basis.service.name)
@@ -57,26 +56,13 @@ pub(super) fn changes(
         let ips = Content { ips: families_to_write(&[]), ..Content::default() };
         return std::iter::once(create).chain(update(ips)).collect();
     };
-    let taken_over = taken_over(basis);
-    let mut present = present_metadata(&import.metadata, &metadata);
-    present.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
+    let present = present_metadata(&import.metadata, &metadata);
     // Those to be written later are no difference here.
     let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
     let present = json_of(&present, &import.spec, &import.ips);
     let body = change::difference(&present, &json_of(&metadata, &spec, kept)).unwrap_or_default();
     let ips = families_to_write(&import.ips);
-    taken_over.into_iter().chain(update(Content { body, ips, owners: None })).collect()
-}
-
-/// The label on a ServiceImport of AWS's controller, before anything else of it is changed: the API server lets us
-/// change only what carries it.
-pub(super) fn taken_over(basis: &Basis<'_>) -> Option<Change> {
-    let import = basis.present.import.as_ref().map(|import| &import.metadata);
-    let is_gone = |it: &Metadata| it.is_terminating || basis.namespace.is_gone();
-    import.filter(|import| basis.is_taken_over(import) && !is_gone(import))?;
-    let label = Content::new(json!({"metadata": {"labels": basis.owner.label()}}));
-    let change = Change::patch(Stage::CreateImport, object(basis), label)?;
-    Some(Change { detail: "taken over from AWS's controller".to_owned(), ..change })
+    update(Content { body, ips, owners: None }).into_iter().collect()
 }
 
 /// The deletion of a ServiceImport of ours.

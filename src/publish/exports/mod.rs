@@ -5,15 +5,6 @@
 //! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
 //! ```
 //!
-//! An adoption takes over the exports of AWS's controller:
-//!
-//! ```text
-//! records of the exports that have its instances, and of the cluster ─> our marks on its instances
-//! ```
-//!
-//! The records come first. Without one, an instance with our marks counts for no member, and with one all complete
-//! instances of the cluster count, whoever's they are: so at no time has a name lost an endpoint, for any reader.
-//!
 //! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among them the
 //! signs of that controller. `records` are those of a member.
 
@@ -23,7 +14,7 @@ mod records;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{self, World};
-use super::plan::{ExportAdoption, GuardBaseline, HeldBack, Observation, Reason, plan};
+use super::plan::{GuardBaseline, HeldBack, Observation, Reason, plan};
 use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
@@ -34,10 +25,9 @@ use crate::model::{
 };
 use crate::report::{ClusterReport, GuardReport};
 use crate::time::Deadline;
-use outcome::Finalized;
 use records::{Kept, Written};
 
-pub use outcome::{INSTALL, MAXIMUM, Refused, is_of_aws};
+pub use outcome::{INSTALL, MAXIMUM, Refused};
 
 /// A run over the exports of a member. A member that has imports, and no record here, is refused unless a person confirms
 /// it: this may not be its Cloud Map.
@@ -57,8 +47,6 @@ pub struct Exporting<'a> {
 pub enum Purpose {
     /// They are published.
     Sync,
-    /// The instances that AWS's controller registered for them become ours.
-    Adoption,
     /// It has none, and gets a record as a member that only imports.
     Introduction {
         /// The clusters with a part in its imports: if it has no record, they show whether this is its Cloud Map.
@@ -123,7 +111,6 @@ impl Exporting<'_> {
     pub async fn run(mut self, purpose: Purpose) -> Result<PublishedExports, Refused> {
         let exported = match purpose {
             Purpose::Sync => Box::pin(self.publish()).await,
-            Purpose::Adoption => Box::pin(self.adopt()).await,
             Purpose::Introduction { sources } => self.introduce(&sources).await,
         };
         match &exported {
@@ -153,8 +140,7 @@ impl Exporting<'_> {
             let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
             return Ok(PublishedExports { report, overlay, outcomes });
         };
-        let finalized = Finalized::of(&observation.desired);
-        if let Some(export) = finalized.iter().flat_map(|it| it.exports.keys()).next() {
+        if let Some(export) = observation.desired.of_aws.first() {
             let sign = format!("ServiceExport {export} has its finalizer");
             return Err(Refused::AnotherController(sign));
         }
@@ -210,38 +196,6 @@ impl Exporting<'_> {
             self.offer(Offer::Exports(overlay.clone()));
         }
         Ok(PublishedExports { report, overlay, outcomes })
-    }
-
-    /// Adopts the instances of AWS's controller. The next sync registers what is missing, and deregisters those that no
-    /// endpoint asks for.
-    async fn adopt(&mut self) -> Result<PublishedExports, Refused> {
-        let Self { world, member, selection, options, .. } = *self;
-        let (observed, records) = self.read().await?;
-        if let Some(finalized) = Finalized::of(&observed.desired) {
-            return Err(Refused::NotReleased(finalized));
-        }
-        let mut kept = Kept::new(world, member, records.flatten(), selection).await?;
-        if !kept.has_cluster_record() && self.imports.stand(world).await {
-            return Err(Refused::UnfamiliarRegistry);
-        }
-        let introduced = kept.introduce(selection, options).await?;
-        let stands = observed.to_adopt(member).into_iter();
-        let stands = stands.map(|it| (it, ExportOutcome::Exported(String::new()))).collect();
-        let desired = &observed.desired;
-        let written = kept.write(desired, (stands, &BTreeSet::new()), selection, options).await;
-        let recorded = written.outcomes.iter();
-        let recorded = recorded.filter(|(_, it)| matches!(it, ExportOutcome::Exported(_)));
-        let recorded = recorded.map(|(service, _)| service.clone()).collect();
-        let adoption = ExportAdoption { member: member.clone(), recorded };
-        let task = Task::AdoptExports(&adoption);
-        let execution = Execution::of_cluster(task, world, options);
-        let adopted = execution.carry_out(&observed).await.report;
-        let report = introduced.with(written.report).with(adopted);
-        let overlay = self.overlay(observed.desired);
-        // StandingImports are taken over after all exports were.
-        let is_complete = report.is_complete() && written.has_cluster_record;
-        self.offer(if is_complete { Offer::Exports(overlay.clone()) } else { Offer::Nothing });
-        Ok(PublishedExports { report, overlay, outcomes: BTreeMap::new() })
     }
 
     /// Writes the record of a cluster that only imports. Its imports know their Cloud Map by it, as those of an exporter do
@@ -368,7 +322,7 @@ pub async fn in_cluster(
     let read = deadline.until_stop(world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
-    if Finalized::of(&observed.desired).is_some() {
+    if !observed.desired.of_aws.is_empty() {
         return None;
     }
     let held_back = plan(&observed).held_back;

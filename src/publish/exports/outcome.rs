@@ -1,10 +1,7 @@
 //! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if
-//! it is not, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports, [`Finalized`] the
-//! signs of AWS's controller on them.
+//! it is not, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Value, json};
 
 use super::observe;
 use super::records::Kept;
@@ -87,7 +84,7 @@ fn bars_the_name(line: &HeldBack) -> bool {
                 | Reason::ServiceConnect
                 | Reason::InvalidInput(_)
                 | Reason::QuotaExceeded(_)
-                | Reason::ExportNotAdopted { .. }
+                | Reason::ExportOfAws { .. }
                 | Reason::Unreadable(_)
         )
 }
@@ -231,11 +228,6 @@ pub enum Refused {
     )]
     AnotherController(String),
     #[error(
-        "ServiceExports have the finalizer of AWS's controller: scale it to zero, then run: {}",
-        .0.commands().join("; ")
-    )]
-    NotReleased(Finalized),
-    #[error(
         "the record by which the imports of this cluster know their Cloud Map could not be written: {0}; until it is, \
          endpoints come and none leaves"
     )]
@@ -263,10 +255,7 @@ impl Refused {
 
     /// Whether nothing is imported into the cluster either: it belongs to AWS's controller, or its id to another cluster.
     pub fn leaves_the_cluster(&self) -> bool {
-        matches!(
-            self,
-            Self::AnotherController(_) | Self::NotReleased(_) | Self::ClusterIdTaken { .. }
-        )
+        matches!(self, Self::AnotherController(_) | Self::ClusterIdTaken { .. })
     }
 
     /// The stable code of the reason.
@@ -276,7 +265,7 @@ impl Refused {
             Self::NoApi => "NoMultiClusterApi",
             Self::ClusterIdTaken { .. } | Self::OtherOwner { .. } => "ClusterIdTaken",
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
-            Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
+            Self::AnotherController(_) => "AnotherController",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",
             Self::NoRecord(_) => "NoRecord",
             Self::Unreadable(_) | Self::Unread(_) | Self::Cluster(_) => "Unreadable",
@@ -289,92 +278,5 @@ impl From<Refused> for Obstacle {
         // Only a read may succeed in the next run.
         let failed = refused.code() == "Unreadable";
         Self { reason: refused.code().into(), detail: chain(&refused), failed }
-    }
-}
-
-// The signs of AWS's controller on the exports of a cluster, and the commands that take them off. It deregisters
-// everything under its cluster id that it did not register, so the two never run for one cluster.
-
-/// The finalizer of AWS's controller on ServiceExports.
-const FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
-
-/// The exports that carry the finalizer of AWS's controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finalized {
-    /// All finalizers of each.
-    pub(super) exports: BTreeMap<ServiceRef, Vec<String>>,
-}
-
-impl Finalized {
-    /// `None` if no export carries it.
-    pub fn of(desired: &Desired) -> Option<Self> {
-        let is_of_aws = |all: &Vec<String>| all.iter().any(|it| it == FINALIZER);
-        let found = desired.finalizers.iter().filter(|(_, all)| is_of_aws(all));
-        let exports: BTreeMap<_, _> = found.map(|(it, all)| (it.clone(), all.clone())).collect();
-        (!exports.is_empty()).then_some(Self { exports })
-    }
-
-    /// The commands that take the finalizer off: one for each namespace, and one for each export that has others, too.
-    pub fn commands(&self) -> Vec<String> {
-        let mut alone: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let mut beside = Vec::new();
-        for (export, all) in &self.exports {
-            let ServiceRef { namespace, name } = export;
-            if all.len() == 1 {
-                alone.entry(namespace).or_default().push(name);
-                continue;
-            }
-            let index = all.iter().position(|it| it == FINALIZER).unwrap_or_default();
-            let path = format!("/metadata/finalizers/{index}");
-            let patch = json!([
-                {"op": "test", "path": path, "value": FINALIZER},
-                {"op": "remove", "path": path},
-            ]);
-            beside.push(command(namespace, &[name], "json", &patch.to_string()));
-        }
-        let none = json!({"metadata": {"finalizers": null}}).to_string();
-        let alone =
-            alone.iter().map(|(namespace, names)| command(namespace, names, "merge", &none));
-        alone.chain(beside).collect()
-    }
-}
-
-/// Whether a ServiceExport carries it.
-pub fn is_of_aws(export: &Value) -> bool {
-    let finalizers = export["metadata"]["finalizers"].as_array();
-    finalizers.into_iter().flatten().any(|it| it == FINALIZER)
-}
-
-fn command(namespace: &str, names: &[&str], kind: &str, patch: &str) -> String {
-    let names = names.join(" ");
-    format!(
-        "kubectl patch serviceexports.multicluster.x-k8s.io {names} --namespace {namespace} --type {kind} --patch '{patch}'"
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_finalizer_is_taken_off_alone() {
-        let export = |name: &str, finalizers: &[&str]| {
-            let finalizers = finalizers.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-            (ServiceRef::new("shop", name), finalizers)
-        };
-        let exports = [
-            export("api", &[FINALIZER]),
-            export("cart", &["example.org/wait"]),
-            export("mail", &["example.org/wait", FINALIZER]),
-            export("web", &[FINALIZER]),
-        ];
-        let desired = Desired { finalizers: exports.into(), ..Desired::default() };
-        let finalized = Finalized::of(&desired).expect("some carry it");
-        insta::assert_snapshot!(finalized.commands().join("\n"), @r#"
-        kubectl patch serviceexports.multicluster.x-k8s.io api web --namespace shop --type merge --patch '{"metadata":{"finalizers":null}}'
-        kubectl patch serviceexports.multicluster.x-k8s.io mail --namespace shop --type json --patch '[{"op":"test","path":"/metadata/finalizers/1","value":"multicluster.k8s.aws/service-export-finalizer"},{"op":"remove","path":"/metadata/finalizers/1"}]'
-        "#);
-        let finalizers = [export("cart", &["example.org/wait"])].into();
-        assert_eq!(Finalized::of(&Desired { finalizers, ..Desired::default() }), None);
     }
 }

@@ -2,12 +2,9 @@
 //! from then on; the next sync does the rest, under the guard. Every instance that is not adopted is reported with the
 //! reason.
 //!
-//! [`Adoption`] has the conditions for annotated Services. If another instance of ours has the same address, one of the
-//! two is deregistered after the adoption, like any duplicate.
-//!
-//! [`ExportAdoption`] takes over the instances that AWS's controller registered for a member of a clusterset: all of
-//! them, also those that no endpoint asks for, since nothing else deregisters them any more. Their readers count them
-//! before and after, so no name has a gap.
+//! If another instance of ours has the same address, one of the two is deregistered after the adoption, like any
+//! duplicate. The instances of ServiceExports are never adopted, and an export of ours waits while AWS's controller has
+//! instances for it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,10 +17,7 @@ use super::wanted::{Present, WantedInstances};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
-use crate::model::{
-    Attributes, ClusterId, ClustersetId, Foreign, Marks, Member, Owner, Place, ServiceKey,
-    ServiceRef, Tags,
-};
+use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
 
 impl Observation {
     /// The instances that the holder of a name requests, if registrations are possible there: an adoption is one.
@@ -47,9 +41,6 @@ impl Observation {
 pub struct Adoption {
     /// The former `OWNER_ID` in their marks; `None` means instances without marks.
     pub owner: Option<String>,
-    /// Whether the exports of the cluster are adopted, too. Then the annotated Services leave the instances of exports
-    /// alone.
-    pub exports: bool,
 }
 
 /// An instance before its adoption.
@@ -173,7 +164,7 @@ impl Adoption {
         match &self.owner {
             Some(id) if owner.formerly(id).owns(present) => Ok(Former::Owner(id.clone())),
             Some(id) => Err(NotAdopted::NotOf(id.clone())),
-            None if self.exports && is_of_a_clusterset(present) => Err(NotAdopted::Exported),
+            None if is_of_a_clusterset(present) => Err(NotAdopted::Exported),
             None if present.has_marks() => Err(NotAdopted::Marked),
             None => Ok(Former::Unmarked(present.likely_owner(instance))),
         }
@@ -192,110 +183,28 @@ impl fmt::Display for Former {
     }
 }
 
-/// The exports of a member that are adopted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportAdoption {
-    pub member: Member,
-    /// The exports that have a record, so that their instances count for the member with our marks, too.
-    pub recorded: BTreeSet<ServiceRef>,
-}
-
 impl Observation {
-    /// The endpoints of the member under a name that AWS's controller registered, so that they have no marks of ours.
-    fn of_aws<'a>(
-        &'a self,
-        key: &ServiceKey,
-        (cluster, clusterset): (&'a ClusterId, &'a ClustersetId),
-    ) -> impl Iterator<Item = (&'a String, &'a Attributes)> {
-        let is_of_member = move |attributes| {
-            let instance = read(attributes, clusterset).ok().flatten();
-            instance.is_some_and(|instance| instance.cluster == *cluster)
-        };
-        self.registry.instances(key).filter(move |(id, attributes)| {
-            let may_be_of_aws = !attributes.has_marks() && !attributes.is_of_ecs(id);
-            may_be_of_aws && !attributes.may_be_of_ecs(id) && is_of_member(attributes)
-        })
-    }
-
-    /// An export under whose name AWS's controller registered instances for the same cluster waits until they are
-    /// adopted: otherwise each endpoint would be registered twice, and that controller would deregister ours if it came
-    /// back.
+    /// An export waits while AWS's controller has instances for the same cluster id under its name: otherwise each
+    /// endpoint would be registered twice, and that controller would deregister ours if it came back.
     ///
     /// # Errors
     /// Returns the reason if there are such instances.
-    pub fn must_be_adopted(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<(), Reason> {
+    pub fn has_none_of_aws(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<(), Reason> {
         let published = self.desired.services.get(holder);
         let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
             return Ok(());
         };
-        let member = (&exported.export.cluster, &exported.clusterset);
-        match self.of_aws(key, member).count() {
+        let is_of_aws = |(id, attributes): &(&String, &Attributes)| {
+            let instance = read(attributes, &exported.clusterset).ok().flatten();
+            !attributes.has_marks()
+                && !attributes.may_be_of_ecs(id)
+                && !attributes.is_of_ecs(id)
+                && instance.is_some_and(|instance| instance.cluster == exported.export.cluster)
+        };
+        match self.registry.instances(key).filter(is_of_aws).count() {
             0 => Ok(()),
-            instances => {
-                let cluster = self.owner.cluster.clone();
-                Err(Reason::ExportNotAdopted { instances, cluster })
-            }
+            instances => Err(Reason::ExportOfAws { instances }),
         }
-    }
-
-    /// The exports with instances of AWS's controller, which have their records before these are adopted.
-    pub fn to_adopt(&self, member: &Member) -> BTreeSet<ServiceRef> {
-        let member = (&member.cluster, &member.clusterset);
-        let held = self.holders.held();
-        let found = held.filter(|(key, _)| self.of_aws(key, member).next().is_some());
-        found.map(|(_, holder)| holder.clone()).collect()
-    }
-
-    /// The attributes of an instance after its adoption: those that a sync registers for its endpoint, so that the next
-    /// one finds no difference, or its own if no endpoint asks for it.
-    fn adopted(
-        &self,
-        name: &ServiceRef,
-        wanted: Option<&WantedInstances<'_>>,
-        present: &Attributes,
-    ) -> Result<Attributes, NotAdopted> {
-        if present.contains_key(EC2_INSTANCE) {
-            return Err(NotAdopted::Ec2Instance);
-        }
-        let mut marked = present.clone();
-        marked.extend(&Marks { service: name.clone(), pod: None }.write(&self.owner));
-        let asked = wanted.and_then(|wanted| wanted.attributes_of(&marked));
-        within_limits(asked.map_or(marked.clone(), |asked| marked.carry_over(asked)))
-    }
-}
-
-impl ExportAdoption {
-    /// Plans the adoption of all instances that AWS's controller registered for the member.
-    pub fn plan(&self, observation: &Observation) -> Plan {
-        let holders = &observation.holders;
-        let member = (&self.member.cluster, &self.member.clusterset);
-        let mut plan = Plan::with_unreadable(observation);
-        for (key, service) in &observation.registry.services {
-            let Some(namespace) = observation.registry.namespaces.get(&key.namespace) else {
-                continue;
-            };
-            let name = ServiceRef::new(&namespace.name, &service.name);
-            let is_exported = observation.desired.services.contains_key(&name);
-            if is_exported && !(holders.holds(key, &name) && self.recorded.contains(&name)) {
-                continue;
-            }
-            let place = Place::of(key, &observation.registry);
-            let wanted = || observation.wanted(key, &name);
-            let wanted =
-                is_exported.then(|| wanted().and_then(WantedInstances::accepted)).transpose();
-            for (id, present) in observation.of_aws(key, member) {
-                match &wanted {
-                    Ok(wanted) => {
-                        let attributes = observation.adopted(&name, wanted.as_ref(), present);
-                        let former = Former::Unmarked(present.likely_owner(id));
-                        let adopted = attributes.map(|attributes| (former, attributes));
-                        plan.add_adoption(&name, &place, (id, present), adopted);
-                    }
-                    Err(reason) => plan.hold_back(&name, &place, reason.clone()),
-                }
-            }
-        }
-        plan.adopted_on(observation)
     }
 }
 

@@ -54,7 +54,7 @@ use crate::model::{Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
-pub use adopt::{Adopted, Adoption, ExportAdoption, Former, NotAdopted};
+pub use adopt::{Adopted, Adoption, Former, NotAdopted};
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
@@ -116,7 +116,7 @@ impl Plan {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = observation.must_be_adopted(key, holder);
+            let ready = observation.has_none_of_aws(key, holder);
             let ready = ready.and_then(|()| observation.fits(key));
             match ready.and_then(|()| observation.wanted(key, holder)) {
                 Ok(wanted) => {
@@ -150,8 +150,6 @@ pub enum Task<'a> {
     Additions,
     /// Instances of other owners become ours.
     Adopt(&'a Adoption),
-    /// Instances of AWS's controller become those of our exports.
-    AdoptExports(&'a ExportAdoption),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
@@ -171,7 +169,6 @@ impl Task<'_> {
             Self::Sync => plan(observation),
             Self::Additions => plan(observation).additions_alone(),
             Self::Adopt(adoption) => adoption.plan(observation),
-            Self::AdoptExports(adoption) => adoption.plan(observation),
             Self::Purge(because) => purge(observation, because),
             Self::Orphans(step) => step.plan(observation),
             Self::Records(records) => records.plan(observation),

@@ -12,7 +12,7 @@ use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    Attributes, BadAnnotation, ClusterArn, FirstNames, Place, Policy, PortReference, Records,
+    Attributes, BadAnnotation, FirstNames, Place, Policy, PortReference, Records,
     RepeatedNamespace, RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace,
     without_leading_zeros,
 };
@@ -239,14 +239,10 @@ pub enum Reason {
     },
     /// AWS's controller registered instances of the export for this cluster.
     #[error(
-        "{instances} instances under this name have the cluster's id and no marks, as AWS's controller registers them; \
-         the export waits for {{\"action\":\"adopt\",\"cluster\":\"{cluster}\"}}"
+        "{instances} instances under this name have the cluster's id and no marks, as AWS's controller registers them: \
+         give the cluster another id, or deregister them"
     )]
-    ExportNotAdopted {
-        instances: usize,
-        /// The exporting cluster.
-        cluster: ClusterArn,
-    },
+    ExportOfAws { instances: usize },
     /// `POLICY` does not allow the change.
     #[error("POLICY={policy} does not allow this: {action}")]
     Policy {
@@ -367,7 +363,8 @@ impl Reason {
             Self::NoneReady { .. } => ("NoneReady", true, Owner),
             Self::EndpointsTruncated => ("EndpointsTruncated", true, Owner),
             Self::AttributeLimit { .. } => ("AttributeLimit", true, Owner),
-            Self::NotAdopted { .. } | Self::ExportNotAdopted { .. } => ("NotAdopted", true, Others),
+            Self::NotAdopted { .. } => ("NotAdopted", true, Others),
+            Self::ExportOfAws { .. } => ("AnotherController", true, Others),
             Self::Policy { .. } => ("Policy", true, Others),
             // If many Services lose instances at once, the operators of the function have to judge it.
             Self::Guard { .. } => ("Guard", true, Others),

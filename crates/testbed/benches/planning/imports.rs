@@ -75,7 +75,6 @@ impl World {
                 member,
                 objects,
                 own_record: OwnRecord::Stands,
-                takes_over: false,
                 writes: false,
                 policy: Policy::Sync,
                 guard,

@@ -220,11 +220,6 @@ impl CloudMap {
         let [namespace, service, cluster] = [namespace, service, cluster].map(str::to_owned);
         self.change(|state| state.exporters.0.insert(Exporter { namespace, service, cluster }));
     }
-
-    /// Ends all these watches.
-    pub fn release_exporters(&self) {
-        self.change(|state| state.exporters.0.clear());
-    }
 }
 
 impl State {

@@ -1,7 +1,6 @@
 //! The ValidatingAdmissionPolicy of the deployment: whoever is no administrator creates, changes and deletes only
 //! Services, EndpointSlices and ServiceImports with our label, before and after, and of Services and slices only those
-//! that an import consists of. A ServiceImport of AWS's controller may be taken over and handed back, but not deleted
-//! without the label. In the excluded namespaces nothing is created or changed.
+//! that an import consists of. In the excluded namespaces nothing is created or changed.
 
 use serde_json::Value;
 
@@ -9,7 +8,6 @@ use super::resource::{ENDPOINT_SLICES, Resource, SERVICE_IMPORTS, SERVICES};
 use super::status::Failure;
 
 const LABEL: &str = "cloud-map-sync/owner";
-const ANNOTATION: &str = "multicluster.k8s.aws/derived-service";
 
 /// The policy of a cluster.
 #[derive(Clone, Debug)]
@@ -43,13 +41,7 @@ impl Policy {
                 "NamespaceExcluded: cloud-map-sync creates and changes nothing in this namespace",
             );
         }
-        let is_handed_over = match (before, after) {
-            (Some(before), Some(after)) => {
-                is_adoptable(resource, before) && (is_ours(before) || is_ours(after))
-            }
-            _ => false,
-        };
-        if !is_handed_over && !before.into_iter().chain(after).all(is_ours) {
+        if !before.into_iter().chain(after).all(is_ours) {
             return refused(&format!(
                 "the object does not carry the label {LABEL} before and after"
             ));
@@ -69,10 +61,6 @@ impl Policy {
 
 fn is_ours(object: &Value) -> bool {
     object["metadata"]["labels"].get(LABEL).is_some_and(|value| !value.is_null())
-}
-
-fn is_adoptable(resource: &Resource, object: &Value) -> bool {
-    *resource == SERVICE_IMPORTS && object["metadata"]["annotations"].get(ANNOTATION).is_some()
 }
 
 fn is_derived_service(name: &str, service: &Value) -> bool {

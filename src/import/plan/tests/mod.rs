@@ -16,5 +16,4 @@ mod renames;
 mod sentences;
 mod slices;
 mod step;
-mod taken_over;
 mod world;

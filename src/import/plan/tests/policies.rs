@@ -9,7 +9,7 @@ use serde_json::json;
 use super::cluster::Cluster;
 use super::step::{Step, is_ours, step};
 use super::world::{World, after, described};
-use crate::import::plan::{AWS_DERIVED, Kind, Present, ServiceImport, Stage, Tally};
+use crate::import::plan::{Kind, Present, ServiceImport, Stage, Tally};
 use crate::model::{ImportType, Policy};
 
 const SYNC: &[Policy] = &[Policy::Sync];
@@ -121,19 +121,6 @@ fn guard_counts_no_loss_that_the_policy_rules_out() {
     let ended = two().unexported("green");
     assert_eq!(Policy::ALL.map(|policy| lost(policy, &ended)), [2, 0, 0]);
     assert_eq!(Policy::ALL.map(|policy| lost(policy, &web("10.0.0.1"))), [1, 1, 0]);
-}
-
-#[test]
-fn import_of_awss_controller_is_adopted_whole_or_left_alone() {
-    let mut of_aws = without(Kind::Service);
-    let import = of_aws.object_mut(Kind::ServiceImport);
-    import["metadata"]["labels"] = json!({});
-    import["metadata"]["annotations"] = json!({AWS_DERIVED: "[]"});
-    let world = World { takes_over: true, ..two() };
-    let plan = |policy| under(policy, &world).plan(&of_aws);
-    assert_eq!(plan(Policy::UpsertOnly), plan(Policy::Sync));
-    let held = plan(Policy::CreateOnly);
-    assert_eq!(held.changes, [], "{}", described(&held));
 }
 
 fn config() -> ProptestConfig {

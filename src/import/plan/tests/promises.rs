@@ -89,7 +89,7 @@ fn assert_settled(step: &Step) {
         let leftovers = step.world.plan(&cluster);
         cluster.carry_out(&leftovers, |_| {});
         // A slice without its label waits until all clusters were read: it may be of any.
-        let may_wait = !step.world.sources.are_whole();
+        let may_wait = !step.world.sources.are_all_read(false);
         assert!(slices(&cluster).iter().all(|slice| may_wait && slice.source().is_none()));
     }
     let again = step.world.plan(&cluster);

@@ -205,15 +205,3 @@ fn new_service_asks_for_the_ips_of_the_import_and_for_fewer_if_they_are_refused(
         assert_eq!(plan.contains("ServiceImport"), same < 2, "{plan}");
     }
 }
-
-#[test]
-fn ips_of_awss_controller_are_not_asked_for() {
-    let world = World::with_ports("http:80").exported("green", "10.0.0.1");
-    let mut cluster = after(&world);
-    cluster.objects.retain(|(kind, _), _| *kind != Kind::Service);
-    let annotations = &mut cluster.object_mut(Kind::ServiceImport)["metadata"]["annotations"];
-    *annotations = json!({"multicluster.k8s.aws/derived-service": "[]"});
-    let plan = world.plan(&cluster);
-    let created = plan.changes.iter().find(|it| it.object.kind == Kind::Service);
-    assert!(!format!("{created:?}").contains("clusterIP"), "{created:?}");
-}

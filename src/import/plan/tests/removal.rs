@@ -1,79 +1,50 @@
-//! What a purge does to one import.
+//! The removal of an import by a purge.
 
 use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{World, after, described};
-use crate::import::plan::{AWS_DERIVED, Kind, OWNER_LABEL, Removal};
+use crate::import::plan::{Kind, OWNER_LABEL, removal};
 use crate::model::ServiceRef;
 
-/// An import of ours; with an IP of AWS's controller if that serves it again.
-fn imported(served_by_aws: bool) -> (World, Cluster) {
+/// An import of ours.
+fn imported() -> (World, Cluster) {
     let world = World::with_ports("http:80").exported("green", "10.0.0.1");
-    let mut cluster = after(&world);
-    if served_by_aws {
-        cluster.object_mut(Kind::ServiceImport)["spec"]["ips"] = json!(["172.20.0.9"]);
-    }
+    let cluster = after(&world);
     (world, cluster)
 }
 
-fn removed(world: &World, cluster: &mut Cluster, of_aws: &[&str], is_back: bool) -> String {
-    let (present, service) = (cluster.present(), ServiceRef::new("shop", "web"));
-    let removal = Removal {
-        owner: &world.owner,
-        service: &service,
-        present: &present,
-        of_aws: of_aws.iter().map(|name| (format!("of {name}"), (*name).to_owned())).collect(),
-        is_back,
-    };
-    let plan = removal.plan();
+fn removed(world: &World, cluster: &mut Cluster) -> String {
+    let plan = removal(&world.owner, &ServiceRef::new("shop", "web"), &cluster.present());
     cluster.carry_out(&plan, |_| ());
     described(&plan)
 }
 
 #[test]
-fn import_is_deleted_handed_over_or_held_back() {
-    let handed_over = "\
-        ~ ServiceImport web: annotations\n\
-        ~ ServiceImport web: handed over to AWS's controller\n\
-        - Service derived-isrlchlhrq: its cluster is purged\n\
-        - EndpointSlice imported-isrlchlhrq-8de69181-1: its cluster is purged";
+fn garbage_collection_takes_the_service_and_the_slices_with_the_import() {
+    let (world, mut cluster) = imported();
     let deleted = "- ServiceImport web: its cluster is purged";
-    // Whether AWS's controller is back, its Services, and whether its IPs are on the import.
-    let cases: [(bool, &[&str], bool, &str); 6] = [
-        (false, &[], false, deleted),
-        (false, &["imported-a"], false, "! ServicesOfAws: "),
-        (true, &[], false, "! NotTakenBack: "),
-        (true, &["imported-a"], false, "! NotTakenBack: "),
-        (true, &["imported-a"], true, handed_over),
-        (true, &[], true, "! NotTakenBack: "),
-    ];
-    for (is_back, of_aws, served_by_aws, expected) in cases {
-        let (world, mut cluster) = imported(served_by_aws);
-        let lines = removed(&world, &mut cluster, of_aws, is_back);
-        assert!(lines.contains(expected), "{is_back} {of_aws:?} {served_by_aws}: {lines}");
-        assert_eq!(lines.lines().count(), expected.lines().count(), "{lines}");
-    }
+    assert_eq!(removed(&world, &mut cluster), deleted);
 }
 
 #[test]
-fn what_is_handed_over_is_as_awss_controller_makes_it() {
-    let (world, mut cluster) = imported(true);
-    removed(&world, &mut cluster, &["imported-b", "imported-a"], true);
-    let import = cluster.object(Kind::ServiceImport);
-    assert_eq!(import["metadata"]["labels"].get(OWNER_LABEL), None, "{import:#}");
-    let list = r#"[{"cluster":"of imported-a","derived-service":"imported-a"},{"cluster":"of imported-b","derived-service":"imported-b"}]"#;
-    assert_eq!(import["metadata"]["annotations"], json!({AWS_DERIVED: list}));
-    assert_eq!(cluster.objects.len(), 1);
+fn service_and_slices_without_an_import_are_deleted() {
+    let (world, mut cluster) = imported();
+    cluster.objects.retain(|(kind, _), _| *kind != Kind::ServiceImport);
+    let deleted = "\
+        - Service derived-isrlchlhrq: its cluster is purged\n\
+        - EndpointSlice imported-isrlchlhrq-8de69181-1: its cluster is purged";
+    assert_eq!(removed(&world, &mut cluster), deleted);
+    assert!(cluster.objects.is_empty());
 }
 
 #[test]
 fn foreign_objects_stay() {
-    let (world, mut cluster) = imported(false);
+    let (world, mut cluster) = imported();
     for object in cluster.objects.values_mut() {
         object["metadata"]["labels"][OWNER_LABEL] = json!("another");
     }
     let before = cluster.clone();
-    removed(&world, &mut cluster, &[], false);
+    removed(&world, &mut cluster);
     assert_eq!(cluster, before);
 }

@@ -61,9 +61,6 @@ fn each_reason_names_the_cause_and_a_remedy() {
         Reason::ImpossibleName,
         Reason::Skipped { instances: skipped.map(|(id, why)| (id.to_owned(), why)).to_vec() },
         Reason::UnusableRecord { record: "its record".into() },
-        Reason::ExportersUnread,
-        Reason::ServicesOfAws { namespace: "shop".into(), services: vec!["a".into(), "b".into()] },
-        Reason::NotTakenBack,
     ]), @r"
     ForeignObject: EndpointSlice shop/web is not ours: helm created it; if it is not needed: kubectl delete endpointslices.discovery.k8s.io web --namespace shop
     ForeignObject: Service shop/web is not ours: another writer created it; if it is not needed: kubectl delete services web --namespace shop
@@ -72,9 +69,6 @@ fn each_reason_names_the_cause_and_a_remedy() {
     ImpossibleName: no Kubernetes object can have this name
     Skipped: 2 instances are not imported: a (it has neither AWS_INSTANCE_IPV4 nor AWS_INSTANCE_IPV6), b (it lacks the attribute AWS_INSTANCE_PORT)
     UnusableRecord: its record; the part of its cluster stays in the import as it is
-    Unreadable: not every member could be read: adopt it again
-    ServicesOfAws: Services of AWS's controller hang on the ServiceImport, and would go with it: kubectl delete services --namespace shop a b, then purge again
-    NotTakenBack: AWS's controller does not serve it yet: purge again when it does
     ");
 }
 

@@ -24,7 +24,7 @@ impl World {
     }
 
     fn adoption_from(&self, owner: Option<&str>) -> Plan {
-        let adoption = Adoption { owner: owner.map(str::to_owned), exports: false };
+        let adoption = Adoption { owner: owner.map(str::to_owned) };
         adoption.plan(&self.observed(&Selection::Everything))
     }
 }

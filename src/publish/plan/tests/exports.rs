@@ -48,7 +48,7 @@ fn a_purge_takes_none_of_them() {
 fn an_adoption_takes_none_of_them() {
     for owner in [None, Some("cloud-map-sync".to_owned())] {
         let observed = shared().observed(&Selection::Everything);
-        let planned = lines_of(&Adoption { owner, exports: false }.plan(&observed));
+        let planned = lines_of(&Adoption { owner }.plan(&observed));
         assert_eq!(planned.matches("(NotAdopted)").count(), 3, "{planned}");
         assert!(!planned.contains(": adopt "), "{planned}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 
 use super::guard::shops;
-use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
+use super::world::{A, BOTH, HTTP, foreign, named};
 use crate::model::{
     BadAnnotation, FirstNames, PortReference, RepeatedNamespace, UnresolvedNamespace,
 };
@@ -43,7 +43,7 @@ fn reasons() -> Vec<Reason> {
         Reason::NoneReady { kept: 1 },
         Reason::EndpointsTruncated,
         Reason::AttributeLimit { instance: "a".into(), problem: "too many".into() },
-        Reason::ExportNotAdopted { instances: 1, cluster: owner_of("blue").cluster },
+        Reason::ExportOfAws { instances: 1 },
         Reason::Policy { policy: Policy::UpsertOnly, action: "remove".into() },
         Reason::Guard { instances: 4, status: Arc::clone(&held) },
         Reason::Waiting { instance: "a".into(), waits_for: "until then".into() },
@@ -104,7 +104,7 @@ fn what_follows_from_each_reason() {
     NoneReady: kept out, event
     EndpointsTruncated: kept out, event
     AttributeLimit: kept out, event
-    NotAdopted: kept out
+    AnotherController: kept out
     Policy: kept out
     Guard: kept out
     Waiting: kept out

@@ -10,8 +10,6 @@ use super::{Story, lambda};
 use crate::control_plane::manifest::{EXPORT, IMPORT};
 use crate::real_cluster::member::{IMPORTS, SERVICES, SLICES, Wish};
 
-/// The annotation of AWS's controller.
-const OF_AWS: &str = "multicluster.k8s.aws/derived-service";
 const LABEL: &str = "cloud-map-sync/owner";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -29,14 +27,7 @@ impl Story {
             "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
             "metadata": {"name": "theirs"}, "spec": {"type": "Headless", "ports": []},
         });
-        let mut of_aws = theirs.clone();
-        of_aws["metadata"] = json!({"name": "of-aws", "annotations": {OF_AWS: "imported-1"}});
-        let mut taken_over = of_aws.clone();
-        taken_over["metadata"]["name"] = json!("taken-over");
-        taken_over["metadata"]["labels"] = json!({LABEL: "cloud-map-sync"});
-        for import in [&theirs, &of_aws, &taken_over] {
-            blue.create_object(IMPORTS, import.clone()).await;
-        }
+        blue.create_object(IMPORTS, theirs.clone()).await;
         let foreign_slice = blue.objects(SLICES).await.into_iter();
         let mut foreign_slice =
             foreign_slice.filter(|it| it["metadata"]["labels"][LABEL].is_null());
@@ -57,8 +48,6 @@ impl Story {
             patch(SLICES, &foreign_slice, &taken),
             patch(IMPORTS, "theirs", &taken),
             patch(IMPORTS, "theirs/status", &json!({"status": {"clusters": []}})),
-            patch(IMPORTS, "of-aws", &changed),
-            delete(IMPORTS, "of-aws"),
             patch(SERVICES, DERIVED, &given_up),
             patch(SLICES, &our_slice, &given_up),
             patch(IMPORTS, "web", &given_up),
@@ -74,16 +63,11 @@ impl Story {
             patch(IMPORTS, "web", &changed),
             patch(IMPORTS, "web/status", &json!({"status": {"clusters": []}})),
             delete(IMPORTS, "web"),
-            // A cluster that moves here from AWS's controller, and back.
-            patch(IMPORTS, "of-aws", &taken),
-            patch(IMPORTS, "taken-over", &given_up),
         ];
         for wish in granted {
             self.assert_granted(wish).await;
         }
-        for name in ["theirs", "of-aws", "taken-over"] {
-            blue.delete_object(IMPORTS, name).await;
-        }
+        blue.delete_object(IMPORTS, "theirs").await;
     }
 
     /// Whoever has the function's rights and puts its label on an object gets nothing but the parts of an import.
