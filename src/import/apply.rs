@@ -18,7 +18,7 @@ use crate::clusterset::merge::Merged;
 use crate::error::chain;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{Kind, Notice, Outcome, RefusedField, Selection, ServiceRef};
+use crate::model::{Kind, Notice, Outcome, Policy, RefusedField, Selection, ServiceRef};
 use crate::time::Deadline;
 
 /// A change with its outcome.
@@ -159,6 +159,8 @@ pub struct Imported {
     pub guard: Option<Arc<GuardStatus>>,
     /// What becomes of the sighting on the cluster's record.
     pub note: Option<Note>,
+    /// The policy under which the imports stand still.
+    pub stands_still: Option<Policy>,
 }
 
 /// The outcome of one import.
@@ -170,7 +172,7 @@ pub struct ImportOutcome {
     pub merged: Option<Arc<Merged>>,
     /// The number of ready endpoints in it.
     pub endpoints: usize,
-    /// The sources of a plan that is not carried out, before what `POLICY` keeps.
+    /// The sources of a plan that is not carried out.
     pub sources: Option<Sources>,
     pub made: Vec<Made>,
     pub held_back: Vec<Reason>,

@@ -32,7 +32,7 @@ use apply::{Applied, Made, apply};
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, GuardedRun, Metadata, NamespaceState, OwnerLabel, Plan, Present,
-    Read, Reason, Tally, Unexpected, Write,
+    Read, Reason, Tally, Unexpected, Write, ready_endpoints,
 };
 use sources::{Allows, Members};
 
@@ -51,6 +51,7 @@ pub struct Importing<'a> {
     pub own_record: OwnRecord,
     /// Whether the plan is carried out.
     pub writes: bool,
+    /// Under another one than `sync` the imports stand still.
     pub policy: Policy,
     /// The guard against mass deletion.
     pub guard: GuardedRun<'a>,
@@ -77,8 +78,11 @@ impl Importing<'_> {
         if self.guard.extent.is_whole() {
             self.kubernetes.forget_refusals_of_another_version(self.now).await;
         }
-        let is_unfamiliar = self.is_unfamiliar(members);
         let names = self.names(members, selection);
+        if self.policy != Policy::Sync {
+            return self.standing_still(names);
+        }
+        let is_unfamiliar = self.is_unfamiliar(members);
         let sighting = members.sighting_of(&self.member.cluster);
         let families = self.kubernetes.service_families();
         let unread = members.unread_records().collect();
@@ -110,6 +114,26 @@ impl Importing<'_> {
         imported.imports.extend(runs);
         let note = judgement.note(&self.guard, sighting.as_ref(), imported.is_complete());
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
+    }
+
+    /// The imports of these names as they are, under a policy by which none is changed.
+    fn standing_still(&self, names: BTreeSet<ServiceRef>) -> Imported {
+        let is_told = self.guard.extent.is_whole() || !self.writes;
+        let stands_still = is_told.then_some(self.policy);
+        let mut imported = Imported { stands_still, ..Imported::default() };
+        for name in names {
+            let outcome = match self.objects.present(&name) {
+                Ok(present) => {
+                    let import = present.import.as_ref();
+                    let exists = import.is_some_and(|import| self.owner.owns(&import.metadata));
+                    let endpoints = ready_endpoints(self.owner, &present);
+                    ImportOutcome { exists, endpoints, ..ImportOutcome::default() }
+                }
+                Err(problem) => ImportOutcome::unreadable(&problem),
+            };
+            imported.imports.insert(name, outcome);
+        }
+        imported
     }
 
     /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster.
@@ -360,7 +384,7 @@ impl ImportRun<'_> {
     }
 
     fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
-        let Importing { kubernetes, owner, member, objects, now, policy, .. } = self.importing;
+        let Importing { kubernetes, owner, member, objects, now, .. } = self.importing;
         decide(&Basis {
             owner,
             importer: &member.cluster,
@@ -372,7 +396,6 @@ impl ImportRun<'_> {
             merged: self.exports.named.merged.as_ref().map(|merged| &merged.service),
             sources: &self.exports.sources,
             present: &self.present,
-            policy: *policy,
             failure: self.failure.as_ref(),
             kept_ips: self.kept_ips,
             now: *now,

@@ -101,6 +101,13 @@ impl MultiClusterReport {
                 failed: false,
             });
         }
+        if let Some(policy) = imported.stands_still {
+            self.obstacles.push(Obstacle {
+                reason: "Policy".into(),
+                detail: format!("under POLICY={policy} the imports of this cluster stand still"),
+                failed: false,
+            });
+        }
         if !imported.unread.is_empty() {
             let problems = join_first(&imported.unread, NAMED);
             self.obstacles.push(Obstacle::unreadable(format!("{UNREAD}: {problems}")));

@@ -141,8 +141,11 @@ impl Clustersets<'_> {
     pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
         let is_whole = self.selections.of(index) == Some(&Selection::Everything);
         let mut obstacles = report.obstacles.iter_mut();
-        // Of the obstacles that no later run removes, the objects of another installation are in the way of single imports.
-        let stands = |it: &&mut Obstacle| !it.failed && it.reason != "OtherOwner";
+        // Of the obstacles that no later run removes, the objects of another installation are in the way of single imports,
+        // and the policy keeps imports as they are on purpose.
+        let is_in_part =
+            |obstacle: &Obstacle| ["OtherOwner", "Policy"].contains(&&*obstacle.reason);
+        let stands = |obstacle: &&mut Obstacle| !obstacle.failed && !is_in_part(obstacle);
         let obstacle = obstacles.find(stands).filter(|_| is_whole);
         let Some(obstacle) = obstacle else { return };
         if self.was_member(index).await {

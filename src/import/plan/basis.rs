@@ -10,7 +10,7 @@ use super::held_back::Absent;
 use super::ownership::OwnerLabel;
 use super::present::{Present, ServiceImport, Slice, holders_of};
 use crate::model::{
-    ClusterId, ClustersetService, Family, Policy, Protocol, RefusedField, ServiceRef, Timestamp,
+    ClusterId, ClustersetService, Family, Protocol, RefusedField, ServiceRef, Timestamp,
 };
 
 /// All that the plan of one import depends on.
@@ -31,7 +31,6 @@ pub struct Basis<'a> {
     pub merged: Option<&'a ClustersetService>,
     pub sources: &'a Sources,
     pub present: &'a Present,
-    pub policy: Policy,
     /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
     pub failure: Option<&'a FailedWrite>,
     /// The number of the import's IPs that a new derived Service asks for: the API server refused more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
-use crate::model::{ClusterId, Family, Policy, join_first, join_or};
+use crate::model::{ClusterId, Family, join_first, join_or};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
@@ -52,9 +52,6 @@ pub enum Reason {
     /// The guard keeps endpoints of other clusters, or the import itself.
     #[error("{}: {status}", kept(*.endpoints))]
     Guard { endpoints: usize, status: Arc<GuardStatus> },
-    /// One line for all changes of an import.
-    #[error("POLICY={policy} does not allow this: {}", some(changes))]
-    Policy { policy: Policy, changes: Vec<String> },
     #[error(
         "{} not imported from cluster {cluster}, since NAME_POLICY does not allow them for the Kubernetes namespace: {}",
         count(addresses.len(), "address", "es"),
@@ -78,7 +75,6 @@ impl Reason {
             Self::ImpossibleName => "ImpossibleName",
             Self::NamespaceExcluded => EXCLUDED,
             Self::Guard { .. } => "Guard",
-            Self::Policy { .. } => "Policy",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",
             Self::UnusableRecord { .. } => "UnusableRecord",

@@ -1,154 +1,22 @@
-//! What must not leave an import: by `POLICY`, and by the guard against mass deletion.
+//! The guard over the imports of a cluster. The plans of all of them are counted before the first change: if they would
+//! lose most of the ready endpoints that come from other clusters, those of the losing imports stay, and additions go on.
+//! The limits, the memory and the verdict are those of [`crate::guard`].
 //!
-//! What the policy keeps is put into the input of the plan, as if its cluster still exported it: so all objects of the
-//! import agree. A filter over finished changes could leave a port in the derived Service and take it out of the slices.
-//!
-//! | object | `upsert-only` | `create-only` |
-//! |---|---|---|
-//! | ServiceImport | create, change | create, first IPs |
-//! | derived Service | create, change, ports out | create, create again |
-//! | slices | all while their cluster exports | a new slice, or a patch that adds |
-//! | export that ended; ClusterSetIP that becomes Headless | stays | stays |
-//! | status | all | all |
-//!
-//! The changes that a plan without a policy has besides are one line of the import.
+//! A loss of a cluster whose exports this invocation published, and of which the guard let a loss pass there, is not
+//! judged again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use super::basis::{Basis, Exported, NamespaceState, Read, Sources};
-use super::change::{Change, Content, Kind, Stage, Write};
+use super::basis::{Basis, NamespaceState, Read, Sources};
 use super::derived_service::Derived;
-use super::held_back::Reason;
-use super::present::{DerivedService, ServiceImport, Slice, SliceEndpoint};
-use super::{Intent, Plan, as_it_is, endpoint_slices, with_additions};
+use super::ownership::OwnerLabel;
+use super::present::{Present, Slice, SliceEndpoint};
+use super::{Intent, endpoint_slices};
 use crate::guard::{
     Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Measure, Sighting,
 };
-use crate::model::{
-    ClusterArn, ClusterId, ClustersetService, Family, ImportType, Policy, ServiceRef, Timestamp,
-};
-
-/// The exports of a name, with all that the policy keeps in the import.
-pub(super) struct Allowed {
-    merged: Option<ClustersetService>,
-    sources: Sources,
-}
-
-impl Allowed {
-    /// `None` if the policy limits nothing.
-    pub fn of(basis: &Basis<'_>) -> Option<Self> {
-        if basis.policy == Policy::Sync {
-            return None;
-        }
-        let mut sources = basis.sources.clone();
-        // Without an exporter an import that no cluster is known to be in would end.
-        sources.is_complete &= basis.merged.is_some();
-        for cluster in basis.holders() {
-            if basis.sources.is_unread(&cluster) {
-                continue;
-            }
-            let exported = basis.sources.exported(&cluster);
-            let exports = basis.merged.is_some_and(|merged| merged.clusters.contains(&cluster));
-            let kept = match basis.policy {
-                Policy::CreateOnly => Read::Held(without_present(basis, &cluster, &exported)),
-                _ if exports => continue,
-                _ => Read::Held(exported),
-            };
-            sources.by_cluster.insert(cluster, kept);
-        }
-        let merged = basis.merged.and_then(|merged| of_present_type(basis, merged));
-        Some(Self { merged: merged.or_else(|| basis.merged.cloned()), sources })
-    }
-
-    pub fn basis<'a>(&'a self, basis: &Basis<'a>) -> Basis<'a> {
-        Basis { merged: self.merged.as_ref(), sources: &self.sources, ..*basis }
-    }
-}
-
-/// The endpoints of a cluster that are in no slice yet. All others stay as they are there.
-fn without_present(basis: &Basis<'_>, cluster: &ClusterId, exported: &Exported) -> Exported {
-    let slices = basis.slices().filter(|slice| slice.source().as_ref() == Some(cluster));
-    let present: BTreeSet<IpAddr> = slices.flat_map(Slice::addresses).collect();
-    let new = exported.endpoints.iter().filter(|it| !present.contains(&it.address));
-    Exported { endpoints: Arc::new(new.cloned().collect()), ..exported.clone() }
-}
-
-/// The service of an import that keeps its spec, or its type; `None` if it may have that of the exports.
-fn of_present_type(basis: &Basis<'_>, merged: &ClustersetService) -> Option<ClustersetService> {
-    let kept = as_it_is(basis)?;
-    match basis.policy {
-        Policy::CreateOnly => Some(ClustersetService { clusters: merged.clusters.clone(), ..kept }),
-        _ if (kept.kind, merged.kind) == (ImportType::ClusterSetIp, ImportType::Headless) => {
-            Some(with_additions(basis, kept, Some(merged), BTreeSet::new()))
-        }
-        _ => None,
-    }
-}
-
-/// The plan that the policy allows, with a line about all that it does not.
-pub(super) fn plan(basis: &Basis<'_>, decide: impl Fn(&Basis<'_>) -> Plan) -> Plan {
-    let wanted = decide(basis);
-    let mut plan = match Allowed::of(basis) {
-        Some(allowed) => decide(&allowed.basis(basis)),
-        None => wanted.clone(),
-    };
-    plan.changes.retain_mut(|change| allows(basis, change));
-    let is_refused =
-        |change: &&Change| change.stage != Stage::Status && !plan.changes.contains(change);
-    let changes: Vec<String> = wanted.changes.iter().filter(is_refused).map(named).collect();
-    if !changes.is_empty() {
-        plan.held_back.push(Reason::Policy { policy: basis.policy, changes });
-    }
-    plan
-}
-
-/// Whether the policy allows a change of an import, of which it leaves the first IPs alone.
-fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
-    let is_slice = change.object.kind == Kind::EndpointSlice;
-    match (basis.policy, change.write) {
-        (Policy::Sync, _)
-        | (Policy::UpsertOnly, Write::Patch)
-        | (_, Write::Create | Write::PatchStatus) => true,
-        (Policy::UpsertOnly, Write::Delete) => is_slice,
-        (Policy::CreateOnly, Write::Delete) => false,
-        (Policy::CreateOnly, Write::Patch) if is_slice => change.stage == Stage::AddEndpoints,
-        (Policy::CreateOnly, Write::Patch) => {
-            // An import that is made in this run is made whole.
-            let Some(import) = basis.import() else { return true };
-            let ips = change.content.ips.take();
-            let is_allowed = awaits_ips(basis, import, ips.as_deref());
-            change.content = Content { ips, ..Content::default() };
-            is_allowed
-        }
-    }
-}
-
-/// Whether an import has none of these IPs, and its derived Service has them or is made in this run.
-fn awaits_ips(basis: &Basis<'_>, import: &ServiceImport, ips: Option<&[Family]>) -> bool {
-    let has_all = |derived: &DerivedService| {
-        let families = &derived.spec.families;
-        import.ips.is_empty() && ips.is_some_and(|ips| ips.iter().all(|it| families.contains(it)))
-    };
-    ips.is_some() && basis.present.derived.as_ref().is_none_or(has_all)
-}
-
-fn named(change: &Change) -> String {
-    let verb = match change.write {
-        Write::Create => "create",
-        Write::Patch | Write::PatchStatus => "change",
-        Write::Delete => "delete",
-    };
-    format!("{verb} {}", change.object)
-}
-
-// The guard over the imports of a cluster. The plans of all of them are counted before the first change: if they would
-// lose most of the ready endpoints that come from other clusters, those of the losing imports stay, and additions go on.
-// The limits, the memory and the verdict are those of [`crate::guard`].
-//
-// A loss of a cluster whose exports this invocation published, and of which the guard let a loss pass there, is not
-// judged again.
+use crate::model::{ClusterArn, ClusterId, ServiceRef, Timestamp};
 
 /// The ready endpoints of one import, before and after its plan: what the guard counts, and the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,9 +39,7 @@ type Ready = BTreeMap<ClusterId, usize>;
 impl Tally {
     /// Counts an import. A loss of the clusters in `passed` was judged already, in Cloud Map, and does not count.
     pub fn of(basis: &Basis<'_>, passed: &BTreeSet<ClusterId>) -> Self {
-        let allowed = Allowed::of(basis);
-        let basis = &allowed.as_ref().map_or(*basis, |allowed| allowed.basis(basis));
-        let before = before(basis);
+        let before = ready_by_cluster(basis.slices());
         let after = after(basis, &before);
         let ends = after.is_none() && basis.import().is_some();
         let ready = &after.unwrap_or_default();
@@ -225,10 +91,17 @@ fn after(basis: &Basis<'_>, before: &Ready) -> Option<Ready> {
     }
 }
 
+/// The number of ready endpoints in the slices of an import that are ours.
+pub fn ready_endpoints(owner: &OwnerLabel, present: &Present) -> usize {
+    let slices = present.slices.iter().map(AsRef::as_ref);
+    let ready = ready_by_cluster(slices.filter(|slice: &&Slice| owner.owns(&slice.metadata)));
+    ready.values().sum()
+}
+
 /// The ready endpoints in the slices. Those of a slice without a cluster count for none.
-fn before(basis: &Basis<'_>) -> Ready {
+fn ready_by_cluster<'a>(slices: impl Iterator<Item = &'a Slice>) -> Ready {
     let mut ready: BTreeMap<ClusterId, BTreeSet<IpAddr>> = BTreeMap::new();
-    for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
+    for slice in slices.filter(|slice| !slice.metadata.is_terminating) {
         if let Some(cluster) = slice.source() {
             let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::ready_address);
             ready.entry(cluster).or_default().extend(addresses);

@@ -12,9 +12,9 @@
 //! changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`Intent`), and everything is added before anything is
-//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). `limits` is what the policy
-//! keeps, and the guard against mass deletion: it counts what would leave all imports of the cluster ([`Tally`]), and a
-//! plan on [`hold`] removes nothing of another cluster.
+//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). `limits` is the guard
+//! against mass deletion: it counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes
+//! nothing of another cluster.
 
 mod basis;
 mod change;
@@ -40,7 +40,7 @@ pub use basis::{
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
-pub use limits::{GuardedRun, Note, Tally, hold};
+pub use limits::{GuardedRun, Note, Tally, hold, ready_endpoints};
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, Unexpected, name_of,
@@ -79,7 +79,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
 /// The plan without all values that are refused. In an excluded namespace one that only deletes is carried out, and any
 /// other one held back.
 fn plan_without(basis: &Basis<'_>) -> Plan {
-    let mut plan = limits::plan(basis, decide);
+    let mut plan = decide(basis);
     // A change that failed is not planned again, so that every run ends.
     plan.changes.retain(|change| basis.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);

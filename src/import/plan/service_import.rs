@@ -13,8 +13,8 @@ use super::present::{ImportStatus, Metadata, Texts};
 use super::refused;
 use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{
-    ClusterId, ClustersetService, Condition, FALSE, ImportType, InternalTrafficPolicy, Policy,
-    Properties, TRUE, Time, join,
+    ClusterId, ClustersetService, Condition, FALSE, ImportType, InternalTrafficPolicy, Properties,
+    TRUE, Time, join,
 };
 
 /// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
@@ -201,7 +201,7 @@ pub(super) fn status_change(
     let detail = format!("{status}, from {}", clusters.join(", "));
     let wanted = ImportStatus {
         clusters,
-        conditions: conditions(basis.policy, &present.conditions, ready),
+        conditions: conditions(&present.conditions, ready),
         endpoint_slice_objects: declared.then(|| "Present".to_owned()),
     };
     let body =
@@ -210,10 +210,8 @@ pub(super) fn status_change(
     Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
 }
 
-/// The present conditions, with ours among them. Its time moves only if its status changes. Under `create-only` its message
-/// stays while its reason does: a process that patches nothing never learns what the API server refuses, and one that has
-/// created the objects names it there.
-fn conditions(policy: Policy, present: &[Condition], mut ready: Condition) -> Vec<Condition> {
+/// The present conditions, with ours among them. Its time moves only if its status changes.
+fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     let mut conditions = present.to_vec();
     let Some(ours) = conditions.iter_mut().find(|it| it.type_ == READY) else {
         conditions.push(ready);
@@ -222,9 +220,6 @@ fn conditions(policy: Policy, present: &[Condition], mut ready: Condition) -> Ve
     if ours.status == ready.status {
         ready.observed_generation = ours.observed_generation;
         ready.last_transition_time = ours.last_transition_time.clone();
-    }
-    if policy == Policy::CreateOnly && ours.reason == ready.reason {
-        ready.message = std::mem::take(&mut ours.message);
     }
     *ours = ready;
     conditions

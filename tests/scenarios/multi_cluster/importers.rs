@@ -6,8 +6,10 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{CLUSTER_ID, Members, exported, imported, in_full, obstacles, part, pods, web, writes};
-use crate::run::{plan, report, sync, sync_of};
+use super::{
+    CLUSTER_ID, Members, exported, imported, in_full, obstacles, part, pods, service, web, writes,
+};
+use crate::run::{plan, report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
 
 const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
@@ -253,5 +255,36 @@ async fn message_reads_no_record_of_a_cluster_that_only_imports() {
         let calls = members.fleet.cloud_map.calls();
         let of_green = calls.iter().filter(|it| it.service == records);
         assert_eq!(of_green.collect::<Vec<_>>(), [] as [&Call; 0], "{step}");
+    }
+}
+
+#[tokio::test]
+async fn imports_stand_still_under_another_policy_with_one_line_and_exports_follow_it() {
+    for policy in ["upsert-only", "create-only"] {
+        let members = Members::with_web(&["10.0.0.1"]).await;
+        members.converge().await;
+        let function = members.serving("blue,green", &[("POLICY", policy)]).await;
+        exported(&members.blue, service("api"), &["10.0.0.2"]);
+        pods(&members.blue, "web", &["10.0.0.1", "10.0.0.3"]);
+        members.forget();
+
+        for _ in 0..2 {
+            let report = synced(&function).await;
+
+            for cluster in ["blue", "green"] {
+                let obstacles = &part(&report, cluster).obstacles;
+                let details: Vec<&str> = obstacles.iter().map(|it| it.detail.as_str()).collect();
+                let line = format!("under POLICY={policy} the imports of this cluster stand still");
+                assert_eq!(details, [line], "{}", in_full(&report));
+                assert!(part(&report, cluster).held_back.is_empty(), "{}", in_full(&report));
+            }
+        }
+
+        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.0.0.3"]);
+        assert_eq!(members.fleet.addresses("shop", "api"), ["10.0.0.2"]);
+        members.assert_imported("web", "blue 10.0.0.1:8080", policy);
+        assert_eq!(members.green.service_import("shop", "api"), None);
+        members.converge().await;
+        members.assert_imported("web", "blue 10.0.0.1:8080 10.0.0.3:8080", policy);
     }
 }

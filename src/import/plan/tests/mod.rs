@@ -8,7 +8,6 @@ mod guard;
 mod held;
 mod lifecycle;
 mod objects;
-mod policies;
 mod promises;
 mod refused;
 mod removal;

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::{World, after};
-use crate::import::plan::{FailedWrite, Kind, Stage, missing_fields, refused_fields};
+use crate::import::plan::{FailedWrite, Kind, missing_fields, refused_fields};
 use crate::model::{
-    InternalTrafficPolicy, OptionalField, Policy, RefusedField, ServiceRef, SessionAffinity,
+    InternalTrafficPolicy, OptionalField, RefusedField, ServiceRef, SessionAffinity,
 };
 
 fn web_service() -> ServiceRef {
@@ -140,21 +140,6 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
     assert_eq!(import["metadata"]["labels"]["team"], json!(null));
     assert_eq!(import["metadata"]["annotations"]["page"], "1");
     assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, without what this cluster's API server refuses: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
-}
-
-/// Two processes would write the status by turns.
-#[test]
-fn process_that_may_try_nothing_leaves_what_ready_names() {
-    let mut world = web();
-    let (kind, field) = ("Service", OptionalField::TrafficDistribution);
-    world.refused = [RefusedField { kind, field, value: "PreferSameZone".into() }].into();
-    let present = after(&world);
-    let unaware = World { policy: Policy::CreateOnly, ..web() };
-    assert_eq!(unaware.plan(&present).changes, []);
-    let stages = |world: &World| -> Vec<Stage> {
-        world.plan(&present).changes.into_iter().map(|change| change.stage).collect()
-    };
-    assert_eq!(stages(&web()), [Stage::AddPorts, Stage::Status]);
 }
 
 #[test]

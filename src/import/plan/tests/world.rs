@@ -13,7 +13,7 @@ use crate::import::plan::{
     Present, Read, Sources, change, plan,
 };
 use crate::model::{
-    ClusterId, ClustersetService, ExportedPort, Family, ImportType, Policy, Properties, Protocol,
+    ClusterId, ClustersetService, ExportedPort, Family, ImportType, Properties, Protocol,
     RefusedField, ServiceRef, Timestamp, join,
 };
 
@@ -30,7 +30,6 @@ pub struct World {
     pub namespace: NamespaceState,
     pub merged: Option<ClustersetService>,
     pub sources: Sources,
-    pub policy: Policy,
     pub failure: Option<FailedWrite>,
     pub kept_ips: usize,
     pub now: Timestamp,
@@ -58,7 +57,6 @@ impl World {
             namespace: NamespaceState::Active,
             merged: Some(merged),
             sources: Sources { is_complete: true, is_read: true, ..Sources::default() },
-            policy: Policy::Sync,
             failure: None,
             kept_ips: usize::MAX,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
@@ -150,7 +148,6 @@ impl World {
             merged: self.merged.as_ref(),
             sources: &self.sources,
             present,
-            policy: self.policy,
             failure: self.failure.as_ref(),
             kept_ips: self.kept_ips,
             now: self.now,

@@ -628,21 +628,17 @@ impl Stood {
         self.noted.contains(&true)
     }
 
-    // Policies: `upsert-only` ends no export and no import, and `create-only` takes out no endpoint either.
+    // Policies: under another one than `sync` imports stand still, and no export ends.
     pub fn at_rest(&self, scene: &Scene) -> Result<(), String> {
         let (policy, now) = (scene.world.settings.policy, Self::of(scene));
         if policy == "sync" || !scene.world.clusterset.is_on {
             return Ok(());
         }
-        let endpoints = |all: &BTreeMap<String, BTreeSet<String>>| -> BTreeSet<String> {
-            all.values().flatten().cloned().collect()
-        };
-        for (place, stood) in &self.imports {
-            let (endpoints, kept) = (endpoints(stood), now.imports.get(place).map(endpoints));
-            let has_lost = |now: &BTreeSet<String>| !endpoints.is_subset(now);
-            if kept.as_ref().is_none_or(|now| policy == "create-only" && has_lost(now)) {
-                return Err(format!("under {policy} {place:?} had {endpoints:?}, now {kept:?}"));
-            }
+        if self.imports != now.imports {
+            return Err(format!(
+                "under {policy} imports were {:?}, now {:?}",
+                self.imports, now.imports
+            ));
         }
         for (was, now) in self.records.iter().zip(&now.records) {
             if !was.is_subset(now) {
