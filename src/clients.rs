@@ -91,6 +91,14 @@ impl Clients {
         RegistryKey { role: cluster.registry_role.clone(), region: other }
     }
 
+    /// The account and Region of a Cloud Map, in the form of a purge. `account` is that of one without a role.
+    pub fn place_of(&self, key: &RegistryKey, account: Option<&str>) -> String {
+        let account = key.role.as_ref().and_then(Role::account).or(account).unwrap_or("ACCOUNT");
+        let own = self.base.region().map(Region::as_ref);
+        let region = key.region.as_deref().or(own).unwrap_or("REGION");
+        format!("{account}/{region}")
+    }
+
     pub async fn cloud_map(&self, key: &RegistryKey) -> CloudMap {
         if let Some(known) = lock(&self.registries).get(key) {
             return known.clone();

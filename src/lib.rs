@@ -8,8 +8,7 @@
 //!                               ├─> reconcile: connect ─> publish ─> Events            │
 //!                               │     publish: observe ─> plan ─> passes + apply ─> report
 //!                               │     then for each clusterset: publish exports ─> import into each member
-//!                               ├─> actions: a question or a purge of a person ─> answer
-//!                               └─> cleanup: after a full sync, dead clusters and empty services
+//!                               └─> actions: a question or a purge of a person ─> answer
 //! ```
 //!
 //! # The rooms
@@ -19,7 +18,7 @@
 //! | Room | Contents |
 //! |---|---|
 //! | [`function`] | one invocation: its clusters, scope, messages, answer and log |
-//! | [`actions`], [`cleanup`] | a person's questions and purges; dead clusters and empty services |
+//! | [`actions`] | a person's questions and purges |
 //! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
 //! | [`clients`] | every client, built once a process, by account and Region |
 //! | [`settings`] | the settings, each checked once |
@@ -69,7 +68,6 @@
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
 
 pub mod actions;
-pub mod cleanup;
 pub mod clients;
 pub mod cloud_map;
 pub mod clusterset;

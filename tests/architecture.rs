@@ -45,10 +45,9 @@ const LIMITED: &[(&str, &[&str])] = &[
 
 /// Folders with those that they must not import, whatever is between them.
 const NEVER: &[(&str, &[&str])] = &[
-    ("publish", &["actions", "cleanup", "function", "import", "reconcile", "settings"]),
-    ("import", &["actions", "cleanup", "function", "publish", "reconcile", "settings"]),
-    ("actions", &["cleanup", "function"]),
-    ("cleanup", &["actions", "function"]),
+    ("publish", &["actions", "function", "import", "reconcile", "settings"]),
+    ("import", &["actions", "function", "publish", "reconcile", "settings"]),
+    ("actions", &["function"]),
 ];
 
 /// The programs, and the map of the library.

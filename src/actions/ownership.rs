@@ -14,6 +14,7 @@ use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::model::{ClusterArn, Flow, Kind, Owner, Registry, RegistryName, join};
 use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::{Extent, Observation};
 use crate::publish::{Execution, Task, observe, plan};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
@@ -156,6 +157,24 @@ impl Invocation<'_> {
             report = report.with(execution.carry_out(&exported).await.report);
         }
         Ok(report)
+    }
+
+    /// An observation for an owner that claims nothing in this Cloud Map.
+    fn observation_for(&self, owner: Owner, registry: &Registry) -> Observation {
+        let rules = self.settings.rules.clone();
+        let read = Observation::new(owner, rules, self.now, registry.clone());
+        Observation { extent: Extent::Confirmed, ..read }
+    }
+
+    /// Adds the notes for which no instance has room.
+    async fn with_notes(
+        &self,
+        mut observed: Observation,
+        registry: &SharedRegistry,
+    ) -> Result<Observation, Error> {
+        let read = registry.read_notes(&mut observed);
+        self.deadline.until_stop(read).await?;
+        Ok(observed)
     }
 
     /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is

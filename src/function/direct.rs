@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, Command, Scope};
-use crate::model::ServiceRef;
+use crate::model::{ClusterArn, Existence, ServiceRef};
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::report::Report;
@@ -87,6 +87,9 @@ impl Function {
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
         if let Some(first) = report.clusters.first_mut() {
             first.warnings.extend(warning);
+            if !command.confirm {
+                first.warnings.push(self.existence(&arn, deadline).await.to_string());
+            }
         }
         for cluster in &report.clusters {
             log::lines(cluster, invocation.mode);
@@ -94,6 +97,15 @@ impl Function {
         }
         log::run(&report);
         Ok(Reply::to_direct(report))
+    }
+
+    /// Whether EKS has a cluster, asked as its entry in the settings says, or with any role of its account.
+    async fn existence(&self, arn: &ClusterArn, deadline: Deadline) -> Existence {
+        let clusters = self.settings.clusters.iter();
+        let mut roles = clusters.filter_map(|cluster| cluster.role.as_ref());
+        let role = roles.find(|role| role.account() == Some(arn.account()));
+        let asked = deadline.until_stop(self.clients.existence(arn, role)).await;
+        asked.unwrap_or_else(|elapsed| Existence::Unknown(elapsed.to_string()))
     }
 
     /// The clusters to sync.

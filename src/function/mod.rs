@@ -6,6 +6,7 @@ mod clusters;
 mod clustersets;
 mod direct;
 mod log;
+mod orphans;
 mod out_of_step;
 mod redelivery;
 mod run;
@@ -17,7 +18,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::actions::ownership::UnknownRegistry;
-use crate::cleanup::dead_clusters::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::kubernetes::Transport;
 use crate::publish::{observe, plan};
@@ -39,7 +39,6 @@ pub struct Function {
     /// The queue of messages about single Services (`QUEUE_URL`).
     queue: Option<Queue>,
     out_of_step: OutOfStep,
-    existences: Existences,
     silent: clustersets::Silent,
     /// The lines of the log that say the same in each run.
     standing: log::Standing,
@@ -59,7 +58,6 @@ impl Function {
             memories: Mutex::default(),
             queue,
             out_of_step: OutOfStep::default(),
-            existences: Existences::default(),
             silent: clustersets::Silent::default(),
             standing: log::Standing::default(),
             most_reads: None,

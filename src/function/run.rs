@@ -10,14 +10,12 @@ use futures_util::{StreamExt, stream};
 
 use super::clustersets::Clustersets;
 use super::{Function, Selections, log};
-use crate::cleanup::dead_clusters::ConfiguredCluster;
 use crate::clients::RegistryKey;
-use crate::error::chain;
 use crate::event::{self, Scope, Unusable};
 use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Dropped, Mode, OrphanReport, Report};
+use crate::report::{ClusterReport, Dropped, Mode, Report};
 use crate::settings::{Cluster, MultiCluster};
 use crate::time::Deadline;
 
@@ -63,10 +61,25 @@ impl Function {
         }
         let indexes = runs.keys().copied().collect();
         let whole = selections.is_everything(&self.configured());
-        let mut report = run.report(runs, whole).await;
+        let orphans = run.orphans(&self.fully_synced(invocation, selections)).await;
+        let report = Report::new(invocation.mode, runs.into_values().collect());
+        let mut report = Report { whole, ..report.with_orphans(orphans) };
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
         (report, indexes)
+    }
+
+    /// The Cloud Maps of the clusters that have a full sync.
+    fn fully_synced(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+    ) -> BTreeSet<RegistryKey> {
+        let whole = selections.iter().filter(|(_, selection)| {
+            **selection == Selection::Everything && invocation.adoption.is_none()
+        });
+        let clusters = whole.map(|(index, _)| &self.settings.clusters[index]);
+        clusters.map(|cluster| self.clients.registry_of(cluster)).collect()
     }
 
     /// The memory of this process about a registry.
@@ -233,49 +246,4 @@ impl Run<'_> {
         log::summary(&report, invocation.mode);
         report
     }
-
-    /// The report of the run of each cluster. `whole`: they are those of all clusters, so orphans are searched.
-    async fn report(&self, runs: Runs, whole: bool) -> Report {
-        let mut orphans = Vec::new();
-        if whole && self.invocation.adoption.is_none() {
-            orphans = Box::pin(self.orphans(&runs)).await;
-        }
-        let report = Report::new(self.invocation.mode, runs.into_values().collect());
-        Report { whole, ..report.with_orphans(orphans) }
-    }
-
-    /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the
-    /// error.
-    async fn orphans(&self, runs: &Runs) -> Vec<OrphanReport> {
-        let Self { function, invocation, registries } = self;
-        let configured = function.configured();
-        let kept = configured.indexes().map(|index| {
-            let cluster = &function.settings.clusters[index];
-            let was_read = runs.get(&index).is_some_and(|report| report.error.is_none());
-            let registry = function.clients.registry_of(cluster);
-            ConfiguredCluster { cluster, registry, arn: function.clients.arn_of(cluster), was_read }
-        });
-        let kept: Vec<ConfiguredCluster<'_>> = kept.collect();
-        let mut all = Vec::new();
-        for (key, found) in invocation.orphans(registries, &kept, &function.existences).await {
-            match found {
-                Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
-                    let is_own = key == RegistryKey::default();
-                    orphans.done.registry = (!is_own).then(|| key.to_string());
-                    function.log_orphans(&key.to_string(), &orphans, invocation.mode);
-                    orphans
-                })),
-                // One line for one cause: a registry that cannot be read is the error of its clusters as well.
-                Err(error) if is_reported(runs, &error) => {}
-                Err(error) => tracing::warn!("orphans not searched: {}", chain(&error)),
-            }
-        }
-        all
-    }
-}
-
-fn is_reported(runs: &Runs, error: &dyn std::error::Error) -> bool {
-    let cause = chain(error);
-    let mut errors = runs.values().filter_map(|report| report.error.as_ref());
-    errors.any(|reported| reported.contains(&cause))
 }

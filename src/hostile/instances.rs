@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::rules::{assert_instance, assert_instance_id, assert_line, assert_service_name};
-use crate::model::attributes::{INITIAL_HEALTH, ORPHANED, SIGHTING};
+use crate::model::attributes::{INITIAL_HEALTH, SIGHTING};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Desired, Flow, Marks, Namespace, NamespaceKind, Owner,
     Records, Registry, Selection, ServiceKey, ServiceKind, ServiceRef, Timestamp,
@@ -112,7 +112,7 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
 fn is_same_but_notes(one: &Attributes, other: &Attributes) -> bool {
     let lasting = |all: &Attributes| {
         let mut all = all.clone();
-        all.retain(|key, _| ![SIGHTING, ORPHANED, INITIAL_HEALTH].contains(&key));
+        all.retain(|key, _| ![SIGHTING, INITIAL_HEALTH].contains(&key));
         all
     };
     lasting(one) == lasting(other)

@@ -31,8 +31,8 @@ pub const OF_TASK: [&str; 3] =
 /// The keys that annotations set, separated by commas. Only these attributes may be repaired or removed.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
-/// The time and size of a loss that the guard against mass deletion first saw, on an instance that it holds. This and
-/// [`ORPHANED`] are the notes: if no instance has room for one, a Cloud Map service has it, under this key with the cluster.
+/// The time and size of a loss that the guard against mass deletion first saw, on an instance that it holds. If
+/// no instance has room for it, a Cloud Map service has it, under this key with the cluster.
 pub const SIGHTING: &str = "cloud-map-sync/guard";
 
 /// The prefix of all marks.
@@ -50,9 +50,6 @@ pub(super) const NAMESPACE: &str = "cloud-map-sync/namespace";
 pub(super) const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
-
-/// The time since which the cluster of an instance of ours is known not to exist.
-pub const ORPHANED: &str = "cloud-map-sync/orphaned-since";
 
 /// The properties of an export in its record, in the order of their pieces.
 pub const EXPORT: [&str; 4] = [
@@ -87,7 +84,6 @@ pub(super) const WRITTEN: &[&str] = &[
     NAMESPACE,
     SERVICE,
     POD,
-    ORPHANED,
 ];
 
 /// Whether Cloud Map reserves the key. It refuses unknown keys with this prefix in any letter case, and takes the known

@@ -2,6 +2,7 @@
 //! and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the other. Then
 //! the owner in the marks of an instance: an installation, for one cluster.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -112,8 +113,18 @@ pub enum Existence {
     Gone,
     /// Unknown, for this reason.
     Unknown(String),
-    /// Not requested, since no decision depends on it.
-    NotAsked,
+}
+
+impl fmt::Display for Existence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists => f.write_str("the cluster exists in EKS"),
+            Self::Gone => f.write_str("the cluster is gone: EKS does not find it"),
+            Self::Unknown(why) => {
+                write!(f, "it is unknown whether the cluster exists in EKS ({why})")
+            }
+        }
+    }
 }
 
 // The owner of an instance: the only place that decides whether an instance is ours.

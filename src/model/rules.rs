@@ -29,8 +29,6 @@ pub struct Rules {
     pub service_limit: ServiceLimit,
     /// Whether the function's role lacks the right to write the DNS records of Cloud Map services.
     pub lacks_dns_rights: bool,
-    /// The time after which the instances of a deleted cluster are deregistered; `None` means never.
-    pub purge_dead_clusters_after: Option<SignedDuration>,
 }
 
 impl Rules {

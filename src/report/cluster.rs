@@ -433,7 +433,7 @@ counts! {
     unchanged: "unchanged";
     /// Instances of other owners under the same names, left alone.
     foreign: "not ours";
-    /// Orphans: our instances of clusters that are gone or no longer configured.
+    /// Orphans: our instances of clusters that are not configured for their Cloud Map.
     orphaned: "orphaned";
     /// Requests held back.
     held_back: "held back";

@@ -45,7 +45,7 @@ pub struct Report {
     pub counts: Counts,
     /// The clusters, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
-    /// The instances of clusters that are gone or no longer configured. Only a full sync lists them.
+    /// The instances of clusters that are not configured for their Cloud Map. Only a full sync counts them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<OrphanReport>,
     /// Messages of a batch without a valid scope. A retry does not help, so they are not delivered again.
@@ -144,10 +144,8 @@ impl Report {
     /// Adds the orphans.
     #[must_use]
     pub fn with_orphans(self, orphans: Vec<OrphanReport>) -> Self {
-        let done = orphans.iter().map(|orphans| &orphans.done);
-        let ok = self.ok && done.clone().all(ClusterReport::is_complete);
-        let counts = done.map(|done| done.counts).chain([self.counts]).sum();
-        Self { ok, counts, orphans, ..self }
+        let orphaned = orphans.iter().map(|orphans| orphans.instances).sum();
+        Self { counts: Counts { orphaned, ..self.counts }, orphans, ..self }
     }
 }
 
@@ -201,15 +199,15 @@ pub fn within_limit(mut answer: impl Shorten) -> Value {
 
 impl Shorten for Report {
     fn longest(&self) -> usize {
-        let clusters = self.clusters.iter().chain(self.orphans.iter().map(|orphans| &orphans.done));
-        clusters.map(ClusterReport::lines).chain([self.dropped.len()]).max().unwrap_or_default()
+        let lists = [self.orphans.len(), self.dropped.len()];
+        self.clusters.iter().map(ClusterReport::lines).chain(lists).max().unwrap_or_default()
     }
 
     fn shorten(&mut self, entries: usize) {
-        let orphans = self.orphans.iter_mut().map(|orphans| &mut orphans.done);
-        for cluster in self.clusters.iter_mut().chain(orphans) {
+        for cluster in &mut self.clusters {
             cluster.shorten(entries);
         }
+        self.orphans.truncate(entries);
         self.dropped.truncate(entries);
         self.cut = Some(format!(
             "the report is too large for a Lambda response: it has the first {entries} lines of each cluster, and the \
@@ -277,31 +275,36 @@ fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
     *left -= list.len();
 }
 
-/// The orphans of one cluster in one Cloud Map.
+/// The instances of this installation in one Cloud Map of a cluster that is not configured for it.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct OrphanReport {
-    /// The number of orphans.
+    /// The cluster's ARN.
+    pub cluster: String,
+    /// The Cloud Map, if that is not the default one.
+    pub registry: Option<String>,
+    /// The number of instances.
     pub instances: usize,
-    /// `ClusterGone`, `ClusterMoved`, `ClusterUnknown` or `ClusterNotConfigured`.
-    pub reason: Word,
-    /// The time at which the cluster was first found to be gone, if it is recorded.
-    pub since: Option<String>,
-    /// The time from which they are purged.
-    pub purged_from: Option<String>,
-    /// A sentence with all of the above.
+    /// A sentence with the names that they are under, and the command that purges them.
     pub detail: String,
-    /// The changes to them, under the cluster's ARN.
-    #[serde(flatten)]
-    pub done: ClusterReport,
+}
+
+impl OrphanReport {
+    /// The cluster, and the Cloud Map if that is not the function's own.
+    fn heading(&self) -> String {
+        heading(&self.cluster, self.registry.as_deref())
+    }
+}
+
+fn heading(cluster: &str, registry: Option<&str>) -> String {
+    let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
+    format!("{cluster}{registry}")
 }
 
 impl Display for OrphanReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "orphans of cluster {}", self.done.heading())?;
-        writeln!(f, "  ! orphans    {}", self.detail)?;
-        self.done.services.iter().try_for_each(|service| write!(f, "{service}"))
+        writeln!(f, "orphans of cluster {}", self.heading())?;
+        writeln!(f, "  ! orphans    {}", self.detail)
     }
 }
 

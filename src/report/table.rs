@@ -41,9 +41,7 @@ impl Report {
 impl ClusterReport {
     /// The cluster, and its Cloud Map if that is not the function's own.
     pub(super) fn heading(&self) -> String {
-        let registry = self.registry.as_ref();
-        let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
-        format!("{}{registry}", self.cluster)
+        super::heading(&self.cluster, self.registry.as_deref())
     }
 }
 

@@ -92,13 +92,6 @@ pub const DOCUMENTED: &[Documented] = &[
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
-        name: "PURGE_DEAD_CLUSTERS_AFTER",
-        meaning: "the time after which the instances of a cluster that no longer exists in EKS are \
-                  deregistered: see [Dead clusters](docs/operations.md#dead-clusters)",
-        default: "off",
-        example: "7d",
-    },
-    Documented {
         name: "DNS_NAMESPACES",
         meaning: "`false`: the function's own role has no rights in Route 53, so nothing is registered in Cloud Map \
                   services that have DNS records, and the plan and `doctor` report each of them (`DnsNotAllowed`)",

@@ -140,7 +140,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 name_policy(&parameter_store::texts(text, parameters)?)
             }),
             lacks_dns_rights: !self.read_or("DNS_NAMESPACES", true, boolean),
-            purge_dead_clusters_after: self.read("PURGE_DEAD_CLUSTERS_AFTER", duration_or_off),
         }
     }
 }
@@ -248,12 +247,6 @@ fn minutes(text: &str) -> Result<SignedDuration, String> {
     let minutes = |it: &str| it.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
     let minutes = parse(text, minutes, "not a whole number from 1 to 1440");
     minutes.map(SignedDuration::from_mins)
-}
-
-/// A duration, or `off`.
-fn duration_or_off(text: &str) -> Result<Option<SignedDuration>, String> {
-    let time = |it: &str| if it == "off" { Some(None) } else { parse_duration(it).map(Some) };
-    parse(text, time, "neither off nor a duration such as 12h or 7d")
 }
 
 /// A day has 24 hours.

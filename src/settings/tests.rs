@@ -36,7 +36,6 @@ fn every_setting_is_read() {
         ("GUARD_WAIT", "1h 30m"),
         ("SCHEDULE_MINUTES", "15"),
         ("QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/111122223333/queue"),
-        ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
         ("DRY_RUN", "true"),
         ("DNS_NAMESPACES", "false"),
         ("QUOTA_SHARE", "0.25"),
@@ -52,8 +51,6 @@ fn every_setting_is_read() {
     let wait = SignedDuration::from_mins(90);
     let period = SignedDuration::from_mins(15);
     assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait, period });
-    let week = Some(SignedDuration::from_hours(7 * 24));
-    assert_eq!(settings.rules.purge_dead_clusters_after, week);
     assert!(settings.dry_run && settings.rules.create_namespaces);
     assert!(settings.rules.lacks_dns_rights);
     assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
@@ -123,7 +120,6 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("GUARD_SHARE", "101"),
         ("GUARD_MINIMUM", "-1"),
         ("GUARD_WAIT", "10"),
-        ("PURGE_DEAD_CLUSTERS_AFTER", "0d"),
         ("DRY_RUN", "yes"),
         ("DNS_NAMESPACES", "no"),
         ("QUOTA_SHARE", "0"),
@@ -136,7 +132,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    22 mistakes in the settings
+    21 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -148,7 +144,6 @@ fn all_mistakes_are_reported_together_with_examples() {
     GUARD_WAIT: "10" is not a duration such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
     SCHEDULE_MINUTES: "1m" is not a whole number from 1 to 1440 (example: SCHEDULE_MINUTES=5)
     DNS_NAMESPACES: "no" is neither true nor false (example: DNS_NAMESPACES=false)
-    PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a duration such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
     DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
     ADMIN_ALIAS: "7" is not the name of an alias (1 to 128 letters, digits, '-' and '_', and no number) (example: ADMIN_ALIAS=admin)
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)

@@ -174,8 +174,7 @@ impl Shown for Report {
 
     /// Those with changes.
     fn names(&self) -> Vec<String> {
-        let clusters = self.clusters.iter().chain(self.orphans.iter().map(|it| &it.done));
-        let services = clusters.flat_map(|cluster| &cluster.services);
+        let services = self.clusters.iter().flat_map(|cluster| &cluster.services);
         let changed = services.filter(|service| !service.changes.is_empty());
         let changed = changed.map(|service| format!("{}/{}", service.namespace, service.name));
         changed.collect::<BTreeSet<_>>().into_iter().collect()

@@ -162,7 +162,7 @@ fn report() -> Value {
             {"cluster": "green", "error": "a text"},
         ],
         "orphans": [{
-            "instances": 1, "reason": "ClusterGone", "detail": "a text", "cluster": "red", "services": services,
+            "instances": 1, "detail": "a text", "cluster": "red",
         }],
         "dropped": [{"message": "a", "reason": "b", "detail": "a text"}],
     })

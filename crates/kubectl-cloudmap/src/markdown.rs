@@ -28,9 +28,8 @@ impl Display for MarkdownPage<'_> {
             write_cluster(f, cluster)?;
         }
         for orphans in &self.0.orphans {
-            writeln!(f, "### Orphans of {}\n", cell(&orphans.done.cluster))?;
+            writeln!(f, "### Orphans of {}\n", cell(&orphans.cluster))?;
             writeln!(f, "{}\n", cell(&orphans.detail))?;
-            write_rows(f, &of_cluster(&orphans.done))?;
         }
         self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", cell(cut)))?;
         writeln!(f, "**{}**", cell(&self.0.summary()))
@@ -264,12 +263,9 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
     for cluster in &plan.clusters {
         rows.entry(cluster.cluster.clone()).or_default().extend(of_whole_cluster(cluster));
     }
-    for OrphanReport { instances, reason, done, .. } in &plan.orphans {
-        // Without its sentence, which has times.
-        let detail = format!("{}: {reason}", count(*instances, "instance"));
-        let row = Row::about("orphans", "", &detail);
-        let rows = rows.entry(format!("Orphans of {}", done.cluster)).or_default();
-        rows.extend(std::iter::once(row).chain(of_cluster(done)));
+    for OrphanReport { cluster, detail, .. } in &plan.orphans {
+        let rows = rows.entry(format!("Orphans of {cluster}")).or_default();
+        rows.push(Row::about("orphans", "", detail));
     }
     rows
 }

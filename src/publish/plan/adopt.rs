@@ -16,7 +16,7 @@ use super::removals::DeregisterReason;
 use super::wanted::{Present, WantedInstances};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::guard::Extent;
-use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
+use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
 
 impl Observation {
@@ -210,7 +210,7 @@ impl Observation {
 
 /// The attributes without the notes of another owner, which concern its own runs.
 fn within_limits(mut attributes: Attributes) -> Result<Attributes, NotAdopted> {
-    attributes.retain(|key, _| ![SIGHTING, ORPHANED].contains(&key));
+    attributes.retain(|key, _| key != SIGHTING);
     match attributes.beyond_limits() {
         Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
         None => Ok(attributes),

@@ -14,7 +14,7 @@ use super::instance::hash_of;
 use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::{Exchange, WaitsFor};
-use crate::model::attributes::{ORPHANED, SIGHTING};
+use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef, count_each};
 
 /// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
@@ -152,8 +152,7 @@ impl Fitting<'_> {
         candidates.sort_by_cached_key(|(turn, change)| {
             let instance = change.instance().unwrap_or_default().to_owned();
             let present = self.observation.registry.instance(&place.key, &instance);
-            let noted =
-                present.is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED));
+            let noted = present.is_some_and(|it| it.contains_key(SIGHTING));
             (noted, change.waits_for().is_some(), turn.clone(), instance)
         });
         for (turn, change) in candidates.split_off(count.min(candidates.len())) {
@@ -172,9 +171,7 @@ impl Fitting<'_> {
     ) -> Change {
         let empty = Attributes::new();
         let present = self.observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
-        for note in [SIGHTING, ORPHANED] {
-            attributes.extend(present.get(note).map(|text| (note, text)));
-        }
+        attributes.extend(present.get(SIGHTING).map(|text| (SIGHTING, text)));
         let differences = Difference::between(present, &attributes);
         let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
         Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }

@@ -17,7 +17,7 @@
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
 //! - `part` has the Services that are carried out together, and plans for some of them; `refusals` are changes that are
 //!   not tried again yet.
-//! - No claim requests the changes of `adopt`, `orphans` (with the purge), `records` and `mark` (notes for later runs).
+//! - No claim requests the changes of `adopt`, `purge`, `records` and `mark` (notes for later runs).
 //! - For people: the `fate` of each endpoint.
 //!
 //! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
@@ -37,6 +37,7 @@ mod neighbours;
 mod observation;
 mod orphans;
 mod part;
+mod purge;
 mod reason;
 mod records;
 mod refusals;
@@ -49,7 +50,6 @@ mod wanted;
 
 use compare::{Compared, Comparison, compare};
 
-use crate::model::attributes::ORPHANED;
 use crate::model::{Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
@@ -61,8 +61,9 @@ pub use claims::Holders;
 pub use fate::Found;
 pub use guard::GuardBaseline;
 pub use observation::{Observation, Plan, ServiceNote, Unchanged};
-pub use orphans::{OrphanStep, Orphans, purge};
+pub use orphans::Orphans;
 pub use part::{Missing, RereadScope, in_turns};
+use purge::purge;
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
@@ -84,10 +85,6 @@ fn plan_on_any_age(observation: &Observation) -> Plan {
     guard::restrain(observation, &mut plan);
     if observation.extent != Extent::Remainder {
         plan.note_unread(observation);
-    }
-    if observation.extent.is_whole() {
-        // The cluster exists.
-        observation.remove_notes(ORPHANED, |_| true, &mut plan);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
     plan
@@ -152,8 +149,6 @@ pub enum Task<'a> {
     Adopt(&'a Adoption),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
-    /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
-    Orphans(OrphanStep),
     /// The records of a member become those that are wanted.
     Records(&'a WantedRecords),
 }
@@ -170,7 +165,6 @@ impl Task<'_> {
             Self::Additions => plan(observation).additions_alone(),
             Self::Adopt(adoption) => adoption.plan(observation),
             Self::Purge(because) => purge(observation, because),
-            Self::Orphans(step) => step.plan(observation),
             Self::Records(records) => records.plan(observation),
         }
     }

@@ -6,7 +6,7 @@ use super::compare::Compared;
 use super::instance::Identity;
 use super::names::SetBy;
 use super::observation::{MarkedInstance, Observation, Plan};
-use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef};
 
 /// The reason why an instance of ours is deregistered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -47,9 +47,6 @@ pub enum DeregisterReason {
     /// A person requested it.
     #[error("its cluster is purged")]
     Purged,
-    /// Its cluster is deleted, and the waiting time for its instances is over.
-    #[error("its cluster is gone, first noticed at {0}")]
-    ClusterGone(Timestamp),
 }
 
 impl DeregisterReason {

@@ -51,32 +51,22 @@ async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_co
 }
 
 #[tokio::test]
-async fn purge_of_a_dead_cluster_or_by_a_person_takes_its_exports_and_the_imports_of_others_end() {
-    for is_dead in [true, false] {
-        let members = Members::with_exports().await;
-        let green = members.fleet.sandbox.cluster_arn("green");
-        let function = members.serving("blue", &[("PURGE_DEAD_CLUSTERS_AFTER", "1d")]).await;
-        if is_dead {
-            members.fleet.sandbox.aws().eks.delete(&green);
-        }
-        let orphaned = sync(&function).await;
-        assert_eq!(orphaned.orphans.len(), 1, "{}", in_full(&orphaned));
-        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.1.0.1"]);
+async fn purge_of_a_cluster_takes_its_exports_and_the_imports_of_others_end() {
+    let members = Members::with_exports().await;
+    let green = members.fleet.sandbox.cluster_arn("green");
+    let function = members.serving("blue", &[]).await;
+    let orphaned = sync(&function).await;
+    assert_eq!(orphaned.orphans.len(), 1, "{}", in_full(&orphaned));
+    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.1.0.1"]);
 
-        if is_dead {
-            members.clock.advance(Duration::from_hours(25));
-            sync(&function).await;
-        } else {
-            let purged = purge(&function, &green).await;
-            assert!(purged.ok, "{}", in_full(&purged));
-        }
+    let purged = purge(&function, &green).await;
 
-        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-        assert!(members.fleet.instances("clusterset.shop-set", "green").is_empty());
-        let after = sync(&function).await;
-        assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
-        assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
-    }
+    assert!(purged.ok, "{}", in_full(&purged));
+    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
+    assert!(members.fleet.instances("clusterset.shop-set", "green").is_empty());
+    let after = sync(&function).await;
+    assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
 }
 
 /// Imports without a record of their cluster would be those of an unfamiliar Cloud Map.

@@ -48,8 +48,7 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
     let of_blue = objects(blue);
 
     let clock = StandInClock::new();
-    let old = [("CLUSTERS", "blue,green"), ("PURGE_DEAD_CLUSTERS_AFTER", "7d")];
-    let old = fleet.function_with(&old).await.with_clock(clock.clock());
+    let old = fleet.function_with(&[("CLUSTERS", "blue,green")]).await.with_clock(clock.clock());
     for _ in 0..2 {
         clock.advance(Duration::from_hours(24 * 30));
         let synced = sync(&old).await;

@@ -139,7 +139,7 @@ fn clusters() -> Vec<Case> {
         allow: Box::new(|scene| scene.fleet.sandbox.role(READER, None)),
         thing: READER,
     };
-    vec![describe("blue", one_more()), describe("amber", Situation::dead_cluster()), assume]
+    vec![describe("blue", one_more()), assume]
 }
 
 fn reads() -> Vec<Case> {

@@ -90,7 +90,7 @@ impl Scene {
             settings.extend(self.other_settings.iter().map(|(key, it)| (*key, (*it).to_owned())));
         }
         let settings = settings.into_iter().collect();
-        let sandbox = if self.is_long || self.world.settings.purges_dead_clusters {
+        let sandbox = if self.is_long {
             self.fleet.sandbox.with_credentials_for(CREDENTIALS)
         } else {
             self.fleet.sandbox.another_process()

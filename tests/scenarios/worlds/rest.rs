@@ -25,8 +25,6 @@ use testbed::function::TIMEOUT;
 pub const REST: Duration = Duration::from_mins(6);
 /// Longer than `GUARD_WAIT`.
 const GUARD: Duration = Duration::from_mins(11);
-/// Longer than `PURGE_DEAD_CLUSTERS_AFTER`.
-const DAY: Duration = Duration::from_hours(25);
 
 /// Of operations that take longer a run has no time for several one after the other.
 const SLOW: Duration = Duration::from_mins(1);
@@ -299,10 +297,6 @@ impl Scene {
                 self.invoke(process % self.agreeing(), confirm, TIMEOUT);
                 self.finish(QUIET).await?;
             }
-            reports.extend(self.sync_all(last).await?);
-        }
-        if self.world.settings.purges_dead_clusters && !self.world.clusterset.is_on {
-            self.wait(DAY).await;
             reports.extend(self.sync_all(last).await?);
         }
         // Of several namespaces of one name a Service may take the one into which others have gone just before.

@@ -80,8 +80,6 @@ pub struct Settings {
     pub policy: &'static str,
     pub clusters: &'static str,
     pub creates_namespaces: bool,
-    /// After a day.
-    pub purges_dead_clusters: bool,
     pub events: &'static str,
     pub guard_minimum: u32,
     pub is_dry: bool,
@@ -152,7 +150,6 @@ impl Default for Settings {
             policy: "sync",
             clusters: "blue,green",
             creates_namespaces: false,
-            purges_dead_clusters: false,
             events: "all",
             guard_minimum: 1000,
             is_dry: false,
@@ -175,8 +172,6 @@ impl Settings {
             ("EVENTS", self.events.to_owned()),
         ];
         variables.extend(self.creates_namespaces.then(|| ("CREATE_NAMESPACES", "true".to_owned())));
-        let purges = self.purges_dead_clusters;
-        variables.extend(purges.then(|| ("PURGE_DEAD_CLUSTERS_AFTER", "1d".to_owned())));
         variables.extend(self.namespaces.map(|it| ("CLOUD_MAP_NAMESPACES", it.to_owned())));
         let policy = |denied| {
             let names = NAMES.into_iter().chain(EXPORTED).filter(|it| *it != denied);

@@ -11,7 +11,7 @@ use super::promises::{findable, our_addresses, publishable};
 use super::seeds::config;
 use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, lines_of};
-use crate::model::attributes::{MARK_PREFIX, ORPHANED, SIGHTING};
+use crate::model::attributes::{MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags};
 use crate::publish::plan::instance::Identity;
 use crate::publish::plan::{
@@ -160,7 +160,7 @@ proptest! {
 /// Whether a change writes a note of ours to an instance that stays as it is.
 fn is_note(change: &Change) -> bool {
     let Change::Rewrite { differences, exchange: None, .. } = change else { return false };
-    differences.iter().all(|it| [SIGHTING, ORPHANED].contains(&it.attribute.as_str()))
+    differences.iter().all(|it| it.attribute == SIGHTING)
 }
 
 fn stated(attributes: &Attributes, kind: Option<ServiceKind>) -> Identity {

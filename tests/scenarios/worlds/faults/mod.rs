@@ -38,7 +38,6 @@ situations! {
     name_policy;
     adoption;
     purge;
-    dead_cluster;
     through_a_role;
     first_export;
     exported_pods;

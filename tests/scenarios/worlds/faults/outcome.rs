@@ -162,15 +162,13 @@ fn has_trouble(value: &Value) -> bool {
         ["heldBack", "held_back", "error", "warnings", "kept", "problem", "batchItemFailures"]
             .contains(&key)
     };
-    // The instances stay, since EKS did not return if their cluster exists.
-    let is_unknown = |key: &str, value: &Value| key == "reason" && value == "ClusterUnknown";
     let is_empty = |value: &Value| {
         value.is_null() || value == &json!([]) || value == &json!("") || value == &json!(0)
     };
     match value {
-        Value::Object(members) => members.iter().any(|(key, value)| {
-            is_trouble(key) && !is_empty(value) || is_unknown(key, value) || has_trouble(value)
-        }),
+        Value::Object(members) => members
+            .iter()
+            .any(|(key, value)| is_trouble(key) && !is_empty(value) || has_trouble(value)),
         Value::Array(items) => items.iter().any(has_trouble),
         _ => false,
     }

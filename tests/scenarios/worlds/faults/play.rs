@@ -166,7 +166,6 @@ impl Scene {
                 "CLUSTERS" => known.clusters = value,
                 "CREATE_NAMESPACES" => known.creates_namespaces = true,
                 "GUARD_MINIMUM" => known.guard_minimum = value.parse().expect("a number"),
-                "PURGE_DEAD_CLUSTERS_AFTER" => known.purges_dead_clusters = true,
                 _ => self.more_settings.push((key, value)),
             }
         }

@@ -184,18 +184,6 @@ impl Situation {
         Self { cause: purge, again: purge, ..new }
     }
 
-    /// The cluster has been away for a day, and its instances have a note of that.
-    pub fn dead_cluster() -> Self {
-        let before = |scene: &mut Scene| {
-            shop(scene);
-            scene.leave_of_amber();
-        };
-        // For the second one a refusal of EKS is not asked for again.
-        let pauses = [Duration::from_hours(25), Duration::from_mins(10)];
-        let settings = &[("PURGE_DEAD_CLUSTERS_AFTER", "1d")];
-        Self { settings, before, pauses, ..Self::new("dead cluster", |_| {}) }
-    }
-
     /// A cluster whose role the function assumes.
     pub fn through_a_role() -> Self {
         let new = Self::new("through a role", |scene| scene.give(GREEN_WEB, &[1, 2]));

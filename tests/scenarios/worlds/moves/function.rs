@@ -185,7 +185,7 @@ type Change = (&'static str, fn(&mut Settings));
 
 /// One setting is changed, or changed back.
 fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
-    const CHANGES: [Change; 21] = [
+    const CHANGES: [Change; 20] = [
         ("POLICY upsert-only", |it| it.policy = "upsert-only"),
         ("POLICY create-only", |it| it.policy = "create-only"),
         ("POLICY sync", |it| it.policy = "sync"),
@@ -209,7 +209,6 @@ fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
         ("no NAME_POLICY", |it| it.denied = None),
         ("GUARD_MINIMUM 2", |it| it.guard_minimum = 2),
         ("CREATE_NAMESPACES", |it| it.creates_namespaces = !it.creates_namespaces),
-        ("PURGE_DEAD_CLUSTERS_AFTER", |it| it.purges_dead_clusters = !it.purges_dead_clusters),
         ("EVENTS none", |it| it.events = "none"),
         ("EVENTS warnings", |it| it.events = "warnings"),
         ("EVENTS all", |it| it.events = "all"),

@@ -63,18 +63,12 @@ impl View<'_> {
     }
 }
 
-// A cluster that the function does not serve keeps its instances, with a note once it seems to be gone: only a purge
-// removes them.
+// A cluster that the function does not serve keeps its instances: only a purge removes them.
 impl View<'_> {
     fn unserved(&self) -> Result<(), String> {
-        let noted = |mut it: Attributes| {
-            it.remove("cloud-map-sync/orphaned-since");
-            it
-        };
         for (key, _, id, attributes) in instances(self.start) {
-            let now = instance(self.rest, key, id).cloned();
-            let is_kept = now.clone().map(noted) == Some(noted(attributes.clone()));
-            if self.mark(attributes).is_some() && !is_kept {
+            let now = instance(self.rest, key, id);
+            if self.mark(attributes).is_some() && now != Some(attributes) {
                 return Err(format!("{id} in {key:?} is of a cluster that is not served: {now:?}"));
             }
         }
@@ -596,22 +590,17 @@ fn created(world: &World, rest: &Registry) -> Result<(), String> {
     Ok(())
 }
 
-// Clusters that are gone: their instances stay, unless the setting has them removed after a day.
+// Clusters that are gone: their instances stay until a person purges them.
 fn dead(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let of_amber = |registry| -> BTreeSet<(Key, String)> {
         let all = instances(registry).filter(|(.., it)| is_of_amber(world, it));
         all.map(|(key, _, id, _)| (key.clone(), id.clone())).collect()
     };
-    // No day passes in a world of exports.
-    let is_purged = world.settings.purges_dead_clusters
-        && world.settings.policy == "sync"
-        && !world.clusterset.is_on;
     let (was, is) = (of_amber(start), of_amber(rest));
-    match is_purged {
-        true if !is.is_empty() => Err(format!("{is:?} of a cluster that is gone stay")),
-        false if was != is => Err(format!("{was:?} of a cluster that is gone are {is:?} now")),
-        _ => Ok(()),
+    if was == is {
+        return Ok(());
     }
+    Err(format!("{was:?} of a cluster that is gone are {is:?} now"))
 }
 
 // Records: a service that the function created has the records that a claim asked for.

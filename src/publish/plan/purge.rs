@@ -1,0 +1,36 @@
+//! The purge of a cluster: all instances of one owner go. It reads no Services, since the cluster may be gone: the marks
+//! identify the owner of an instance, as everywhere.
+
+use std::collections::BTreeSet;
+
+use super::mark::NotePlace;
+use super::observation::{Observation, Plan};
+use super::removals::DeregisterReason;
+use crate::model::attributes::SIGHTING;
+use crate::model::{Owner, Place, Registry};
+
+impl Registry {
+    /// Every owner in the marks of instances of this installation: a cluster with one of the flows.
+    pub fn marked_owners(&self, owner_id: &str) -> BTreeSet<Owner> {
+        let all = self.services.keys().flat_map(|key| self.instances(key));
+        let owners = all.filter_map(|(_, attributes)| Owner::of(attributes));
+        owners.filter(|owner| owner.id == owner_id).collect()
+    }
+}
+
+/// Plans the removal of every instance that is the observation's owner's.
+pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
+    let mut plan = Plan::with_unreadable(observation);
+    for key in observation.registry.services.keys() {
+        let place = Place::of(key, &observation.registry);
+        for instance in observation.marked(key) {
+            let change = instance.removal(&place, because.clone(), None);
+            plan.add(instance.service, change);
+        }
+    }
+    // Those on Cloud Map services: the others go with the instances.
+    observation.remove_notes(SIGHTING, |at| matches!(at, NotePlace::Service(_)), &mut plan);
+    plan.note_foreign(observation);
+    plan.note_present(&observation.registry);
+    plan.in_order()
+}
