@@ -43,13 +43,13 @@ impl Run<'_> {
         all
     }
 
-    /// The entry of a cluster in the settings.
+    /// The entry that serves a cluster.
     fn configured(&self, arn: &ClusterArn) -> Option<&Cluster> {
         let is_it = |cluster: &&Cluster| match self.function.clients.arn_of(cluster) {
             Some(known) => known == *arn,
             None => cluster.may_be(arn),
         };
-        self.function.settings.clusters.iter().find(is_it)
+        self.function.configured().clusters().find(is_it)
     }
 
     /// The command that purges the orphans. Of a cluster that is kept in another Cloud Map it names this one.

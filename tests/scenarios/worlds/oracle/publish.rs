@@ -63,7 +63,7 @@ impl View<'_> {
     }
 }
 
-// A cluster that the function does not serve keeps its instances: only a purge removes them.
+// A cluster that the function does not serve keeps its instances as they are: only a purge removes them.
 impl View<'_> {
     fn unserved(&self) -> Result<(), String> {
         for (key, _, id, attributes) in instances(self.start) {
