@@ -147,7 +147,6 @@ impl Invocation<'_> {
             |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
         let execution = Execution::of_registry(Task::Purge(because), registry, self.options());
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
-        let annotated = self.with_notes(annotated, registry).await?;
         let mut report = execution.carry_out(&annotated).await.report;
         if !self.has_exports(cluster, &read) {
             return Ok(report);
@@ -164,17 +163,6 @@ impl Invocation<'_> {
         let rules = self.settings.rules.clone();
         let read = Observation::new(owner, rules, self.now, registry.clone());
         Observation { extent: Extent::Confirmed, ..read }
-    }
-
-    /// Adds the notes for which no instance has room.
-    async fn with_notes(
-        &self,
-        mut observed: Observation,
-        registry: &SharedRegistry,
-    ) -> Result<Observation, Error> {
-        let read = registry.read_notes(&mut observed);
-        self.deadline.until_stop(read).await?;
-        Ok(observed)
     }
 
     /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is

@@ -11,8 +11,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt, future, stream};
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE, read_each};
 use crate::model::attributes::from_cloud_map;
 use crate::model::{
-    Attributes, CloudMapService, Instances, Place, Registry, ServiceAttributes, ServiceKey,
-    ServiceTags, Tags,
+    Attributes, CloudMapService, Instances, Place, Registry, ServiceKey, ServiceTags, Tags,
 };
 
 /// A service whose instances are to be read.
@@ -246,47 +245,5 @@ impl CloudMap {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
             managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),
         })
-    }
-
-    /// Reads the attributes of a service into `registry`, or the error that prevented it. A service that is gone is removed.
-    pub async fn read_service_attributes(&self, registry: &mut Registry, key: &ServiceKey) {
-        let Some(service) = registry.services.get_mut(key) else { return };
-        match self.service_attributes(&service.arn).await {
-            Ok(attributes) => service.attributes = attributes,
-            Err(error) if is_gone(service, &error) => _ = registry.services.remove(key),
-            Err(error) => service.attributes = ServiceAttributes::Unreadable(error.in_full()),
-        }
-    }
-
-    async fn service_attributes(&self, arn: &str) -> Result<ServiceAttributes, Error> {
-        let _permit = self.permit(Call::GetServiceAttributes).await;
-        let answer = self.client.get_service_attributes().service_id(arn).send().await;
-        let action = || format!("read the attributes of Cloud Map service {arn}");
-        let answer = answer.map_err(|error| Error::new(action(), &error))?;
-        let attributes = answer.service_attributes.and_then(|it| it.attributes);
-        let attributes = attributes.ok_or_else(|| Error::missing_member(action(), "Attributes"))?;
-        Ok(ServiceAttributes::Read(attributes.into_iter().collect()))
-    }
-
-    /// Sets or removes one attribute of a service.
-    ///
-    /// # Errors
-    /// Returns an error of class [`Class::NotFound`] if the service does not exist.
-    pub async fn write_service_attribute(
-        &self,
-        _permit: Permit<'_>,
-        (arn, place): (&str, &Place),
-        attribute: &str,
-        text: Option<&str>,
-    ) -> Result<(), Error> {
-        let action = || format!("write an attribute of the Cloud Map service {place}");
-        if let Some(text) = text {
-            let call = self.client.update_service_attributes().service_id(arn);
-            let written = call.attributes(attribute, text).send().await;
-            return written.map(drop).map_err(|error| Error::new(action(), &error));
-        }
-        let call = self.client.delete_service_attributes().service_id(arn);
-        let removed = call.attributes(attribute).send().await;
-        removed.map(drop).map_err(|error| Error::new(action(), &error))
     }
 }

@@ -31,14 +31,11 @@ words! {
         GetNamespace = "GetNamespace",
         GetService = "GetService",
         GetInstance = "GetInstance",
-        GetServiceAttributes = "GetServiceAttributes",
         GetOperation = "GetOperation",
         DiscoverInstances = "DiscoverInstances",
         CreateHttpNamespace = "CreateHttpNamespace",
         CreateService = "CreateService",
         UpdateService = "UpdateService",
-        UpdateServiceAttributes = "UpdateServiceAttributes",
-        DeleteServiceAttributes = "DeleteServiceAttributes",
         RegisterInstance = "RegisterInstance",
         DeregisterInstance = "DeregisterInstance",
     }
@@ -69,15 +66,11 @@ impl Call {
             | Self::ListTagsForResource
             | Self::GetNamespace
             | Self::GetService
-            | Self::GetInstance
-            | Self::GetServiceAttributes => (50.0, 50.0),
+            | Self::GetInstance => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),
             // The only limit that AWS publishes, as a quota.
             Self::DiscoverInstances => (1000.0, 2000.0),
-            Self::CreateService
-            | Self::UpdateService
-            | Self::UpdateServiceAttributes
-            | Self::DeleteServiceAttributes => (5.0, 50.0),
+            Self::CreateService | Self::UpdateService => (5.0, 50.0),
             Self::RegisterInstance | Self::DeregisterInstance => (50.0, 100.0),
         };
         Rate { per_second, burst }

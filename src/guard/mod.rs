@@ -1,13 +1,13 @@
 //! The rules of the guard against mass deletion, for both flows: the limits of a loss ([`Guard`], from the settings),
-//! the loss of each name ([`Losses`]), the memory of a loss as one line of text ([`Sighting`]), and the verdict
-//! ([`Measure::judge`]) with its sentence ([`GuardStatus`]). Pure, and without a word about changes: `publish::plan`
+//! the loss of each name ([`Losses`]), what an earlier run has seen of it ([`Sighting`]) and noted as one line of text
+//! ([`SightingNote`]), and the verdict ([`Measure::judge`]) with its sentence ([`GuardStatus`]). Pure, and without a word about changes: `publish::plan`
 //! counts the instances that a plan would deregister, `import` the endpoints that would leave the imports, and each
 //! takes the held ones out of its plan. The time is a value here, so every case is a row of a table.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
 use crate::model::{
@@ -66,6 +66,8 @@ pub struct Loss {
     pub was_read: bool,
     /// Whether the first look of this run held the loss of the name.
     pub was_held: bool,
+    /// Whether something of the name has room for the guard's note.
+    pub has_room: bool,
 }
 
 /// Every Service or import that would lose something.
@@ -87,18 +89,19 @@ fn is_of_one_that_was_read(losses: &Losses) -> bool {
 pub struct Verdict {
     /// The reason for the verdict.
     pub state: GuardState,
-    /// The Services that keep their instances for now.
+    /// What the names keep for now.
     pub held: Losses,
-    /// The Services that lose their instances although the limits are exceeded.
+    /// What they lose although the limits are exceeded. A name may have fallen further than an earlier run has seen:
+    /// then a part of its loss passes, and the rest is held.
     pub passed: Losses,
     /// The instances that the limits were measured on.
     pub instances: usize,
     /// The number of instances that could not be read, if the verdict depends on them.
     pub unread: usize,
-    /// The time at which the loss was first seen.
+    /// The time at which the last of the held losses was first seen, or of those that pass.
     pub first_seen: Option<Timestamp>,
-    /// Whether the sighting is to be stored.
-    pub is_new: bool,
+    /// The held names of which this run has seen the loss first, so that it is to be noted.
+    pub new: BTreeSet<ServiceRef>,
 }
 
 /// The quantities that a loss is measured on.
@@ -110,8 +113,8 @@ pub struct Measure {
     pub instances: usize,
     /// The number of instances that could not be read.
     pub unread: usize,
-    /// In a targeted sync: whether a full sync may have stored a sighting that was not read.
-    pub may_be_noted: bool,
+    /// In a targeted sync: whether something was read by an earlier run alone, so that a note may be there since.
+    pub is_old: bool,
 }
 
 impl Measure {
@@ -137,46 +140,64 @@ impl Measure {
         self,
         run: &Circumstances,
         losses: &Losses,
-        sighting: Option<&Sighting>,
+        sightings: &Sightings,
     ) -> Option<Verdict> {
         if self.extent == Extent::Part {
-            return self.of_a_part(run, losses, sighting);
+            return self.of_a_part(run, losses, sightings);
         }
-        let instances = self.instances;
         if !self.may_be_past(run, losses) {
             return None;
         }
-        let first_seen = sighting.map(|sighting| sighting.first_seen);
-        let of_all = |state| Verdict::new(state, losses.clone(), instances, first_seen);
-        if self.extent == Extent::Confirmed {
-            return Some(of_all(GuardState::Confirmed));
-        }
-        let aged = sighting.map(|sighting| (sighting, sighting.age(run.guard, run.now)));
-        let (seen, new) = match aged {
-            Some((_, Age::Early)) if self.is_past(run, losses) => {
-                return Some(of_all(GuardState::Held));
-            }
-            Some((sighting, Age::Ripe)) => losses
-                .clone()
-                .into_iter()
-                .partition(|(service, loss)| sighting.has_seen(service, *loss)),
-            _ => (Losses::default(), losses.clone()),
+        let instances = self.instances;
+        let last_seen = |of: &Losses| {
+            let seen = of.keys().filter_map(|service| sightings.get(service));
+            seen.map(|sighting| sighting.first_seen).max()
         };
-        let rest = Self { instances: instances.saturating_sub(total(&seen)), ..self };
-        if rest.is_past(run, &new) {
-            let held = Verdict::new(GuardState::Held, new, rest.instances, Some(run.now));
-            return Some(Verdict { passed: seen, is_new: true, ..held });
+        if self.extent == Extent::Confirmed {
+            let first_seen = last_seen(losses);
+            return Some(Verdict::new(
+                GuardState::Confirmed,
+                losses.clone(),
+                instances,
+                first_seen,
+            ));
         }
-        if rest.may_be_past(run, &new) {
-            // No sighting: the complete loss is unknown, so a later look could not recognize it.
-            let held = Verdict::new(GuardState::HeldUntilRead, new, rest.instances, None);
-            return Some(Verdict { passed: seen, unread: self.unread, ..held });
+        let (mut passed, mut rest) = (Losses::new(), Losses::new());
+        for (service, loss) in losses {
+            let sighting = sightings.get(service);
+            let ripe = sighting.filter(|sighting| sighting.age(run.guard, run.now) == Age::Ripe);
+            let passes = ripe.map_or(0, |sighting| sighting.lets_pass(*loss));
+            if passes > 0 {
+                let left = loss.left + loss.lost - passes;
+                passed.insert(service.clone(), Loss { lost: passes, left, ..*loss });
+            }
+            if passes < loss.lost {
+                rest.insert(service.clone(), Loss { lost: loss.lost - passes, ..*loss });
+            }
         }
-        Some(of_all(GuardState::Lifted))
+        let of_rest = Self { instances: instances.saturating_sub(total(&passed)), ..self };
+        if of_rest.is_past(run, &rest) {
+            let is_early = |service: &&ServiceRef| {
+                let sighting = sightings.get(*service);
+                sighting.is_some_and(|it| it.age(run.guard, run.now) == Age::Early)
+            };
+            let new: BTreeSet<ServiceRef> =
+                rest.keys().filter(|service| !is_early(service)).cloned().collect();
+            let first_seen = if new.is_empty() { last_seen(&rest) } else { Some(run.now) };
+            let held = Verdict::new(GuardState::Held, rest, of_rest.instances, first_seen);
+            return Some(Verdict { passed, new, ..held });
+        }
+        if of_rest.may_be_past(run, &rest) {
+            // It is not noted: the complete loss is unknown, so a later look could not recognize it.
+            let held = Verdict::new(GuardState::HeldUntilRead, rest, of_rest.instances, None);
+            return Some(Verdict { passed, unread: self.unread, ..held });
+        }
+        Some(Verdict::new(GuardState::Lifted, losses.clone(), instances, last_seen(losses)))
     }
 
     /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
-    /// instance that a full sync holds, by its sighting or in this run, which may not have written it yet.
+    /// instance that a full sync holds, by its note or in this run, which may not have written it yet, and none of
+    /// which a full sync could note no loss.
     ///
     /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages about one of them each
     /// would carry it out, since a message about a single Service may remove all that it has.
@@ -184,16 +205,20 @@ impl Measure {
         self,
         run: &Circumstances,
         losses: &Losses,
-        sighting: Option<&Sighting>,
+        sightings: &Sightings,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if self.is_past(run, losses) || self.may_be_noted && total(losses) > 0 {
+        if self.is_past(run, losses) || self.is_old && total(losses) > 0 {
             return Some(Verdict::new(GuardState::LeftToFullSync, losses.clone(), instances, None));
         }
-        let sighting = sighting.filter(|sighting| sighting.age(run.guard, run.now) != Age::Stale);
         let mut held = losses.clone();
-        held.retain(|service, loss| loss.was_held || sighting.is_some_and(|it| it.has(service)));
-        let first_seen = sighting.map(|sighting| sighting.first_seen);
+        held.retain(|service, loss| {
+            let sighting = sightings.get(service);
+            let is_noted = sighting.is_some_and(|it| it.age(run.guard, run.now) != Age::Stale);
+            loss.was_held || !loss.has_room || is_noted
+        });
+        let seen = held.keys().filter_map(|service| sightings.get(service));
+        let first_seen = seen.map(|sighting| sighting.first_seen).max();
         let verdict = Verdict::new(GuardState::HeldByFullSync, held, instances, first_seen);
         (!verdict.held.is_empty()).then_some(verdict)
     }
@@ -208,7 +233,7 @@ impl Verdict {
     ) -> Self {
         let none = Losses::default();
         let (held, passed) = if state.holds() { (losses, none) } else { (none, losses) };
-        Self { state, held, passed, instances, unread: 0, first_seen, is_new: false }
+        Self { state, held, passed, instances, unread: 0, first_seen, new: BTreeSet::new() }
     }
 
     /// The losses that the state is about.
@@ -218,32 +243,23 @@ impl Verdict {
 
     /// The verdict for people.
     pub fn status(self, run: Circumstances) -> GuardStatus {
-        let later_look = self.first_seen.is_some_and(|first_seen| first_seen < run.now);
-        GuardStatus { run, verdict: self, later_look, no_note: None }
+        GuardStatus { run, verdict: self, without_note: BTreeSet::new() }
     }
 }
 
-// A loss as the guard stores it, in one line of text: the time it was first seen, and the number of instances that
-// each losing Service would have been left with. The line fits into one attribute of Cloud Map.
-//
-// ```text
-// 2026-11-21T10:51:00Z 3fa9c1 88d0e2+5
-// ```
-//
-// Each Service is written as six hexadecimal digits of a hash, followed by the number of instances left if that is not
-// zero.
+// A loss as an earlier run has seen it, and as it is noted.
 
-/// The longest value of an attribute. If the Services do not all fit, those that lose most are stored; the others
-/// follow in a later sighting.
-const LONGEST: usize = 1024;
-
-/// A loss at the time it was first seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an earlier run has seen of the loss of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
+    /// The time at which the loss was first seen.
     pub first_seen: Timestamp,
-    /// The number of instances that each Service would have been left with, by the Service's hash.
-    left: BTreeMap<String, usize>,
+    /// The number of instances that the name would have been left with.
+    pub left: usize,
 }
+
+/// The sighting of each name that has one.
+pub type Sightings = BTreeMap<ServiceRef, Sighting>;
 
 /// The effect of a sighting on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,36 +273,9 @@ pub enum Age {
 }
 
 impl Sighting {
-    /// The sighting of the present losses.
-    pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
-        let mut by_loss: Vec<(&ServiceRef, &Loss)> = losses.iter().collect();
-        by_loss.sort_by_key(|(_, loss)| std::cmp::Reverse(loss.lost));
-        let mut sighting = Self { first_seen, left: BTreeMap::new() };
-        let mut length = sighting.to_string().len();
-        for (service, loss) in by_loss {
-            let (hash, left) = (hash(service), loss.left);
-            length += entry(&hash, left).len();
-            if length > LONGEST {
-                break;
-            }
-            sighting.left.insert(hash, left);
-        }
-        sighting
-    }
-
-    /// Reads the text of a sighting; `None` if it is not valid.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (first_seen, services) = text.split_once(' ').unwrap_or((text, ""));
-        let left = services.split_ascii_whitespace().map(|entry| {
-            let (hash, left) = entry.split_once('+').unwrap_or((entry, "0"));
-            Some((hash.to_owned(), left.parse().ok()?))
-        });
-        Some(Self { first_seen: first_seen.parse().ok()?, left: left.collect::<Option<_>>()? })
-    }
-
     /// The age of the sighting. Another machine may have written it, so a time in the near future does not start a new
     /// sighting.
-    pub fn age(&self, guard: Guard, now: Timestamp) -> Age {
+    pub fn age(self, guard: Guard, now: Timestamp) -> Age {
         let wait = guard.wait;
         let age = now.duration_since(self.first_seen);
         if age < -wait || age > guard.forgotten_after() {
@@ -298,15 +287,68 @@ impl Sighting {
         }
     }
 
-    /// Whether the Service was among those that lost.
-    pub fn has(&self, service: &ServiceRef) -> bool {
-        self.left.contains_key(&hash(service))
+    /// The part of a loss that was seen then: the name may fall to the number that it would have been left with. The number
+    /// lost is not compared: a held Service keeps old instances while its new pods are registered, so that number grows.
+    fn lets_pass(self, loss: Loss) -> usize {
+        (loss.left + loss.lost).saturating_sub(self.left).min(loss.lost)
+    }
+}
+
+/// The longest value of an attribute. If the names do not all fit, those that lose most are noted; the others follow in a
+/// later note.
+const LONGEST: usize = 1024;
+
+/// The sightings of one time as they are stored, in one line of text: the time, and for each name six hexadecimal digits of
+/// a hash, followed by the number of instances left if that is not zero. The line fits into one attribute of Cloud Map; that
+/// of one name has less than 40 characters.
+///
+/// ```text
+/// 2026-11-21T10:51:00Z 3fa9c1 88d0e2+5
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SightingNote {
+    first_seen: Timestamp,
+    /// The number of instances that each name would have been left with, by the name's hash.
+    left: BTreeMap<String, usize>,
+}
+
+impl SightingNote {
+    /// The note of the present losses.
+    pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
+        let mut by_loss: Vec<(&ServiceRef, &Loss)> = losses.iter().collect();
+        by_loss.sort_by_key(|(_, loss)| std::cmp::Reverse(loss.lost));
+        let mut note = Self { first_seen, left: BTreeMap::new() };
+        let mut length = note.to_string().len();
+        for (service, loss) in by_loss {
+            let (hash, left) = (hash(service), loss.left);
+            length += entry(&hash, left).len();
+            if length > LONGEST {
+                break;
+            }
+            note.left.insert(hash, left);
+        }
+        note
     }
 
-    /// Whether this loss was seen then: the Service lost instances, and was left with no more than now. The number lost
-    /// is not compared: a held Service keeps old instances while its new pods are registered, so that number grows.
-    pub fn has_seen(&self, service: &ServiceRef, loss: Loss) -> bool {
-        self.left.get(&hash(service)).is_some_and(|left| loss.left >= *left)
+    /// Reads the text of a note; `None` if it is not valid.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first_seen, services) = text.split_once(' ').unwrap_or((text, ""));
+        let left = services.split_ascii_whitespace().map(|entry| {
+            let (hash, left) = entry.split_once('+').unwrap_or((entry, "0"));
+            Some((hash.to_owned(), left.parse().ok()?))
+        });
+        Some(Self { first_seen: first_seen.parse().ok()?, left: left.collect::<Option<_>>()? })
+    }
+
+    /// What was seen of a name.
+    pub fn sighting(&self, service: &ServiceRef) -> Option<Sighting> {
+        let left = *self.left.get(&hash(service))?;
+        Some(Sighting { first_seen: self.first_seen, left })
+    }
+
+    /// What was seen of these names.
+    pub fn sightings<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Sightings {
+        services.filter_map(|it| Some((it.clone(), self.sighting(it)?))).collect()
     }
 }
 
@@ -318,7 +360,7 @@ fn entry(hash: &str, left: usize) -> String {
     if left > 0 { format!(" {hash}+{left}") } else { format!(" {hash}") }
 }
 
-impl Display for Sighting {
+impl Display for SightingNote {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.first_seen.fmt(f)?;
         self.left.iter().try_for_each(|(hash, left)| f.write_str(&entry(hash, *left)))
@@ -379,25 +421,11 @@ impl LossSubject {
 pub struct GuardStatus {
     pub run: Circumstances,
     pub verdict: Verdict,
-    /// Whether an earlier run saw the loss first.
-    pub later_look: bool,
-    /// The reason why no later run can know of this one, if it left no note.
-    pub no_note: Option<String>,
+    /// The held Services or imports of which the loss could not be noted, so that no later run can know of it.
+    pub without_note: BTreeSet<ServiceRef>,
 }
 
 impl GuardStatus {
-    /// The status of a loss of which nothing can be noted: only a person lets it pass. `problem` is the error that keeps
-    /// a Cloud Map service from having the note.
-    #[must_use]
-    pub fn without_note(self, problem: Option<&str>) -> Self {
-        let problem = problem.map(|problem| format!(" ({problem})")).unwrap_or_default();
-        let no_note = format!(
-            "no instance of the cluster has room for a note of the time, and no Cloud Map service that carries our tag has it{problem}"
-        );
-        let verdict = Verdict { first_seen: None, ..self.verdict };
-        Self { verdict, later_look: true, no_note: Some(no_note), ..self }
-    }
-
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
         let Words { owner, absent, .. } = self.run.subject.words();
@@ -415,11 +443,24 @@ impl GuardStatus {
         self.run.guard.is_passed_by(total(self.verdict.losses()), self.verdict.instances)
     }
 
+    /// The time at which the last of the losses was first seen; `None` if none of the held ones could be noted.
+    pub fn first_seen(&self) -> Option<Timestamp> {
+        let Verdict { state, held, first_seen, .. } = &self.verdict;
+        let is_noted = |service| !self.without_note.contains(service);
+        first_seen.filter(|_| !state.holds() || held.keys().any(is_noted))
+    }
+
+    /// Whether a person has to look: an earlier run saw the loss first, or no later one can know of it.
+    pub fn is_later_look(&self) -> bool {
+        let is_seen_before = self.first_seen().is_some_and(|first_seen| first_seen < self.run.now);
+        is_seen_before || !self.without_note.is_empty()
+    }
+
     /// The time from which a full sync that sees the same loss lets it pass.
     pub fn lifts_from(&self) -> Option<Timestamp> {
         let wait = self.run.guard.wait;
         let lifts_from = |seen: Timestamp| seen.saturating_add(wait).unwrap_or(Timestamp::MAX);
-        self.verdict.first_seen.map(lifts_from)
+        self.first_seen().map(lifts_from)
     }
 
     fn limits(&self) -> String {
@@ -435,13 +476,21 @@ impl GuardStatus {
     fn until(&self) -> String {
         let cluster = &self.run.cluster;
         let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
-        if let (Some(first_seen), Some(lifts_from)) = (self.verdict.first_seen, self.lifts_from()) {
-            return format!(
+        let mut sentences = Vec::new();
+        if let (Some(first_seen), Some(lifts_from)) = (self.first_seen(), self.lifts_from()) {
+            sentences.push(format!(
                 "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
-            );
+            ));
         }
-        let no_note = self.no_note.as_ref().map(|why| format!("{why}, so ")).unwrap_or_default();
-        format!("{no_note}they stay until {confirm}")
+        if !self.without_note.is_empty() {
+            let Words { owner, noun, .. } = self.run.subject.words();
+            let names = join_first(&self.without_note, NAMED);
+            let plural = if self.without_note.len() == 1 { "" } else { "s" };
+            sentences.push(format!(
+                "no later run can know of the loss of {owner}{plural} {names}, since it could not be noted, so these {noun} stay until {confirm}"
+            ));
+        }
+        sentences.join("; ")
     }
 }
 
@@ -476,94 +525,12 @@ impl Display for GuardStatus {
                 "{who} would lose {loss} of {instances} {noun}, and {parts} with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those"
             ),
             GuardState::HeldByFullSync => {
-                write!(f, "{who} would lose {loss} {noun} that the full sync holds")?;
+                write!(f, "{who} would lose {loss} {noun} that are left to the full sync")?;
                 match first_seen {
-                    Some(_) => write!(f, "; {}", self.until()),
+                    Some(_) => write!(f, ": {}", self.until()),
                     None => Ok(()),
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod sighting_tests {
-    use super::*;
-    use crate::model::SignedDuration;
-
-    fn loss((lost, left): (usize, usize)) -> Loss {
-        Loss { lost, left, was_read: true, was_held: false }
-    }
-
-    fn losses(count: usize, counts: impl Fn(usize) -> (usize, usize)) -> Losses {
-        let service = |index| ServiceRef::new("shop", format!("web-{index}"));
-        (0..count).map(|index| (service(index), loss(counts(index)))).collect()
-    }
-
-    #[test]
-    fn what_is_written_is_what_is_read() {
-        let first_seen = "2026-11-21T10:51:00Z".parse().expect("a time");
-        let sighting = Sighting::of(&losses(2, |index| (3, index)), first_seen);
-        assert_eq!(sighting.to_string(), "2026-11-21T10:51:00Z 4ffac5+1 885ac1");
-        assert_eq!(Sighting::parse(&sighting.to_string()), Some(sighting));
-        for text in ["", "soon", "2026-11-21T10:51:00Z 3fa9c1+x", "3fa9c1"] {
-            assert_eq!(Sighting::parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn loss_was_seen_if_its_service_was_left_with_no_more_then() {
-        let sighting = Sighting::of(&losses(1, |_| (3, 2)), Timestamp::UNIX_EPOCH);
-        let cases = [
-            ("web-0", 2, (true, true)),
-            ("web-0", 3, (true, true)),
-            ("web-0", 1, (true, false)),
-            ("web-1", 2, (false, false)),
-        ];
-        for (name, left, expected) in cases {
-            let service = ServiceRef::new("shop", name);
-            let seen = (sighting.has(&service), sighting.has_seen(&service, loss((9, left))));
-            assert_eq!(seen, expected, "{name} {left}");
-        }
-    }
-
-    #[test]
-    fn sighting_is_ripe_after_the_wait_until_it_expires() {
-        let guard = |wait, period| Guard {
-            wait: SignedDuration::from_mins(wait),
-            period: SignedDuration::from_mins(period),
-            ..Guard::default()
-        };
-        let sighting = Sighting { first_seen: Timestamp::UNIX_EPOCH, left: BTreeMap::new() };
-        let second = SignedDuration::from_secs(1);
-        // Six waits, or three periods if these are longer.
-        for (wait, period, expires) in [(10, 1, 60), (10, 20, 60), (10, 30, 90)] {
-            let guard = guard(wait, period);
-            let [wait, expires] = [wait, expires].map(SignedDuration::from_mins);
-            let ages = [
-                (-wait - second, Age::Stale),
-                (-wait, Age::Early),
-                (wait - second, Age::Early),
-                (wait, Age::Ripe),
-                (expires, Age::Ripe),
-                (expires + second, Age::Stale),
-            ];
-            for (after, expected) in ages {
-                let now = sighting.first_seen.checked_add(after).expect("a time");
-                assert_eq!(sighting.age(guard, now), expected, "{period} {after}");
-            }
-        }
-    }
-
-    #[test]
-    fn of_too_many_services_those_that_lose_most_are_remembered() {
-        let many = losses(400, |index| (index + 1, 0));
-        let sighting = Sighting::of(&many, Timestamp::UNIX_EPOCH);
-        let text = sighting.to_string();
-        assert!((1018..=1024).contains(&text.len()), "{}", text.len());
-        assert_eq!(sighting.left.len(), 143);
-        let seen = many.iter().filter(|(service, loss)| sighting.has_seen(service, **loss));
-        let least = seen.map(|(_, loss)| loss.lost).min();
-        assert_eq!(least, Some(400 - 142));
     }
 }

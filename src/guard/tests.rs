@@ -1,10 +1,10 @@
 //! Verdicts, each with the whole of what it has: which names are held, which pass, and what the report says of it.
 
 use super::*;
-use crate::model::GuardState;
+use crate::model::{GuardState, SignedDuration};
 
 /// The loss of a name that was not read.
-const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, was_held: false };
+const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, was_held: false, has_room: true };
 
 /// A run at ten o'clock, with the default limits: more than ten instances and more than half of them.
 fn run() -> Circumstances {
@@ -27,37 +27,49 @@ fn losses(all: &[(&str, usize)]) -> Losses {
 }
 
 fn of_all(instances: usize, unread: usize) -> Measure {
-    Measure { extent: Extent::Everything, instances, unread, may_be_noted: false }
+    Measure { extent: Extent::Everything, instances, unread, is_old: false }
 }
 
 fn verdict(state: GuardState, held: Losses, passed: Losses, instances: usize) -> Verdict {
-    let (unread, first_seen, is_new) = (0, None, false);
-    Verdict { state, held, passed, instances, unread, first_seen, is_new }
+    let new = BTreeSet::new();
+    Verdict { state, held, passed, instances, unread: 0, first_seen: None, new }
+}
+
+/// These losses as they were seen at a time.
+fn seen(losses: &Losses, first_seen: Timestamp) -> Sightings {
+    let sighting = |loss: &Loss| Sighting { first_seen, left: loss.left };
+    losses.iter().map(|(service, loss)| (service.clone(), sighting(loss))).collect()
+}
+
+fn named(name: &str) -> ServiceRef {
+    ServiceRef::new("shop", name)
 }
 
 #[test]
 fn confirmed_loss_passes_with_the_time_it_was_first_seen() {
     let all = losses(&[("web", 20), ("mail", 20)]);
-    let seen = Sighting::of(&all, at("09:55"));
+    let seen = seen(&all, at("09:55"));
     let measure = Measure { extent: Extent::Confirmed, ..of_all(40, 0) };
     let expected = verdict(GuardState::Confirmed, Losses::default(), all.clone(), 40);
     let expected = Some(Verdict { first_seen: Some(at("09:55")), ..expected });
-    assert_eq!(measure.judge(&run(), &all, Some(&seen)), expected);
+    assert_eq!(measure.judge(&run(), &all, &seen), expected);
 }
 
 #[test]
 fn part_of_a_loss_that_was_seen_passes_and_the_new_part_is_held_from_now_on() {
     let (old, new) = (losses(&[("web", 20)]), losses(&[("mail", 30)]));
-    let seen = Sighting::of(&old, at("09:45"));
+    let seen = seen(&old, at("09:45"));
     let all = losses(&[("web", 20), ("mail", 30)]);
     let expected = verdict(GuardState::Held, new, old, 50);
-    let expected = Some(Verdict { first_seen: Some(at("10:00")), is_new: true, ..expected });
-    assert_eq!(of_all(70, 0).judge(&run(), &all, Some(&seen)), expected);
+    let expected =
+        Some(Verdict { first_seen: Some(at("10:00")), new: [named("mail")].into(), ..expected });
+    assert_eq!(of_all(70, 0).judge(&run(), &all, &seen), expected);
 }
 
 #[test]
 fn what_could_not_be_read_counts_as_lost_and_as_an_instance() {
-    let judge = |measure: Measure| measure.judge(&run(), &losses(&[("mail", 6)]), None);
+    let judge =
+        |measure: Measure| measure.judge(&run(), &losses(&[("mail", 6)]), &Sightings::new());
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), losses(&[]), 20);
     let expected = Some(Verdict { unread: 10, ..expected });
     assert_eq!(judge(of_all(20, 10)), expected, "16 of 30");
@@ -68,11 +80,11 @@ fn what_could_not_be_read_counts_as_lost_and_as_an_instance() {
 #[test]
 fn part_that_was_seen_passes_while_the_rest_waits_until_all_is_read() {
     let old = losses(&[("web", 20)]);
-    let seen = Sighting::of(&old, at("09:45"));
+    let seen = seen(&old, at("09:45"));
     let all = losses(&[("web", 20), ("mail", 6)]);
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), old, 20);
     let expected = Some(Verdict { unread: 10, ..expected });
-    assert_eq!(of_all(40, 10).judge(&run(), &all, Some(&seen)), expected);
+    assert_eq!(of_all(40, 10).judge(&run(), &all, &seen), expected);
 }
 
 #[test]
@@ -80,7 +92,9 @@ fn at_most_so_many_names_are_in_the_sentence() {
     let sentence = |count: usize| {
         let names: Vec<String> = (0..count).map(|index| format!("web-{index}")).collect();
         let all: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20)).collect();
-        let held = of_all(20 * count, 0).judge(&run(), &losses(&all), None).expect("a verdict");
+        let held = of_all(20 * count, 0)
+            .judge(&run(), &losses(&all), &Sightings::new())
+            .expect("a verdict");
         let sentence = held.status(run()).to_string();
         sentence.split(" would lose").next().map(str::to_owned).expect("the names")
     };
@@ -103,8 +117,117 @@ fn full_sync_is_whole_and_its_remainder_is_not() {
     assert_eq!(all.map(Extent::is_whole), [true, true, false, false]);
 }
 
+/// Each row: when the loss of `web` was seen, with how many left; how many instances it loses and has left now; how many of
+/// them pass, and whether the rest is seen for the first time.
 #[test]
-fn sighting_that_is_as_long_as_an_attribute_may_be_has_all_services() {
+fn name_may_fall_to_the_number_that_was_seen_and_the_rest_is_a_new_loss() {
+    let cases = [
+        ("09:45", 0, (20, 0), 20, false),
+        ("09:45", 5, (15, 5), 15, false),
+        ("09:45", 5, (20, 5), 20, false),
+        ("09:45", 5, (10, 10), 10, false),
+        ("09:45", 5, (20, 0), 15, true),
+        ("09:45", 20, (20, 0), 0, true),
+        ("09:55", 0, (20, 0), 0, false),
+        ("09:55", 5, (20, 0), 0, false),
+        // Longer ago than six waits, or by a clock that is ahead.
+        ("08:55", 0, (20, 0), 0, true),
+        ("10:15", 0, (20, 0), 0, true),
+    ];
+    for (first_seen, left_then, (lost, left), passes, is_new) in cases {
+        let all = losses(&[("mail", 40), ("web", lost)]);
+        let all: Losses = all
+            .into_iter()
+            .map(|(service, loss)| {
+                let left = if service == named("web") { left } else { 0 };
+                (service, Loss { left, ..loss })
+            })
+            .collect();
+        let sighting = Sighting { first_seen: at(first_seen), left: left_then };
+        let sightings = Sightings::from([(named("web"), sighting)]);
+        let verdict = of_all(70, 0).judge(&run(), &all, &sightings).expect("past the limits");
+        let lost_of = |losses: &Losses| losses.get(&named("web")).map_or(0, |loss| loss.lost);
+        let case = format!("{first_seen} {left_then} {lost} {left}");
+        assert_eq!(
+            (lost_of(&verdict.passed), lost_of(&verdict.held)),
+            (passes, lost - passes),
+            "{case}"
+        );
+        assert_eq!(verdict.new.contains(&named("web")), is_new, "{case}");
+        assert!(verdict.new.contains(&named("mail")), "{case}");
+    }
+}
+
+/// Each row: the losses of a message, the Service with a note and its time, and the Service without room for one.
+#[test]
+fn message_takes_out_nothing_of_a_service_with_a_note_or_without_room_for_one() {
+    use GuardState::{HeldByFullSync, LeftToFullSync};
+    let cases: [(&[(&str, usize)], _, _, Option<(GuardState, &[&str])>); 7] = [
+        (&[("web", 20)], None, None, None),
+        (&[("web", 20)], Some(("web", "09:55")), None, Some((HeldByFullSync, &["web"]))),
+        (&[("web", 20)], Some(("web", "09:05")), None, Some((HeldByFullSync, &["web"]))),
+        (&[("web", 20)], Some(("web", "08:55")), None, None),
+        (&[("web", 20)], Some(("mail", "09:55")), None, None),
+        (&[("web", 3), ("mail", 3)], None, Some("mail"), Some((HeldByFullSync, &["mail"]))),
+        (
+            &[("web", 20), ("mail", 20)],
+            Some(("web", "09:55")),
+            None,
+            Some((LeftToFullSync, &["mail", "web"])),
+        ),
+    ];
+    for (lost, noted, without_room, expected) in cases {
+        let mut all = losses(lost);
+        for (service, loss) in &mut all {
+            loss.has_room = without_room != Some(service.name.as_str());
+        }
+        let sightings: Sightings = noted
+            .map(|(name, time)| (named(name), Sighting { first_seen: at(time), left: 0 }))
+            .into_iter()
+            .collect();
+        let measure = Measure { extent: Extent::Part, ..of_all(40, 0) };
+        let verdict = measure.judge(&run(), &all, &sightings);
+        let found = verdict.as_ref().map(|verdict| {
+            (verdict.state, verdict.held.keys().map(|it| it.name.as_str()).collect::<Vec<_>>())
+        });
+        let expected = expected.map(|(state, names)| (state, names.to_vec()));
+        assert_eq!(found, expected, "{lost:?} {noted:?} {without_room:?}");
+    }
+}
+
+#[test]
+fn sentence_names_what_could_not_be_noted() {
+    let all = losses(&[("web", 20), ("mail", 20)]);
+    let verdict = || of_all(40, 0).judge(&run(), &all, &Sightings::new()).expect("past the limits");
+    let until = |without_note: &[&str]| {
+        let without_note = without_note.iter().map(|name| named(name)).collect();
+        let status = GuardStatus { without_note, ..verdict().status(run()) };
+        let times = (status.first_seen().is_some(), status.lifts_from().is_some());
+        let sentence = status.to_string();
+        let until =
+            sentence.split_once("; ").map(|(_, until)| until.to_owned()).expect("a condition");
+        (times, status.is_later_look(), until)
+    };
+    let confirm =
+        r#"{"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#;
+    let seen = format!(
+        "first seen 2026-11-21T10:00:00Z; the full sync lets the same loss pass from 2026-11-21T10:10:00Z on, {confirm} at once"
+    );
+    let of = |names: &str| {
+        format!(
+            "no later run can know of the loss of {names}, since it could not be noted, so these instances stay until {confirm}"
+        )
+    };
+    assert_eq!(until(&[]), ((true, true), false, seen.clone()));
+    assert_eq!(
+        until(&["web"]),
+        ((true, true), true, format!("{seen}; {}", of("Service shop/web")))
+    );
+    assert_eq!(until(&["mail", "web"]), ((false, false), true, of("Services shop/mail, shop/web")));
+}
+
+#[test]
+fn note_that_is_as_long_as_an_attribute_may_be_has_all_services() {
     // 142 entries of 7 characters and one of 10, after a time of 20.
     let all = |count: usize| -> Losses {
         let loss = |index: usize| {
@@ -114,7 +237,53 @@ fn sighting_that_is_as_long_as_an_attribute_may_be_has_all_services() {
         };
         (0..count).map(loss).collect()
     };
-    let sighting = |count| Sighting::of(&all(count), at("09:55"));
-    assert_eq!((sighting(143).to_string().len(), sighting(143).left.len()), (1024, 143));
-    assert_eq!((sighting(144).to_string().len(), sighting(144).left.len()), (1024, 143));
+    let note = |count| SightingNote::of(&all(count), at("09:55"));
+    assert_eq!((note(143).to_string().len(), note(143).left.len()), (1024, 143));
+    assert_eq!((note(144).to_string().len(), note(144).left.len()), (1024, 143));
+    let many = all(400);
+    let noted = note(400).sightings(many.keys());
+    let least = noted.keys().map(|service| many[service].lost).min();
+    assert_eq!(least, Some(1000 - 142), "those that lose most are noted");
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let left = |left| Loss { lost: 3, left, ..UNREAD };
+    let all = Losses::from([(named("web-0"), left(0)), (named("web-1"), left(1))]);
+    let note = SightingNote::of(&all, at("09:55"));
+    assert_eq!(note.to_string(), "2026-11-21T09:55:00Z 4ffac5+1 885ac1");
+    assert_eq!(SightingNote::parse(&note.to_string()), Some(note.clone()));
+    assert_eq!(note.sightings(all.keys()), seen(&all, at("09:55")));
+    assert_eq!(note.sighting(&named("web-2")), None);
+    for text in ["", "soon", "2026-11-21T10:51:00Z 3fa9c1+x", "3fa9c1"] {
+        assert_eq!(SightingNote::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn sighting_is_ripe_after_the_wait_until_it_expires() {
+    let guard = |wait, period| Guard {
+        wait: SignedDuration::from_mins(wait),
+        period: SignedDuration::from_mins(period),
+        ..Guard::default()
+    };
+    let sighting = Sighting { first_seen: Timestamp::UNIX_EPOCH, left: 0 };
+    let second = SignedDuration::from_secs(1);
+    // Six waits, or three periods if these are longer.
+    for (wait, period, expires) in [(10, 1, 60), (10, 20, 60), (10, 30, 90)] {
+        let guard = guard(wait, period);
+        let [wait, expires] = [wait, expires].map(SignedDuration::from_mins);
+        let ages = [
+            (-wait - second, Age::Stale),
+            (-wait, Age::Early),
+            (wait - second, Age::Early),
+            (wait, Age::Ripe),
+            (expires, Age::Ripe),
+            (expires + second, Age::Stale),
+        ];
+        for (after, expected) in ages {
+            let now = sighting.first_seen.checked_add(after).expect("a time");
+            assert_eq!(sighting.age(guard, now), expected, "{period} {after}");
+        }
+    }
 }

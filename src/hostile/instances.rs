@@ -103,9 +103,9 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
             assert_service_name(&place.name);
             false
         }
-        Change::CreateNamespace { .. }
-        | Change::UpdateService { .. }
-        | Change::NoteOnService { .. } => false,
+        Change::CreateNamespace { .. } | Change::UpdateService { .. } | Change::Note { .. } => {
+            false
+        }
     }
 }
 

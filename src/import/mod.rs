@@ -83,7 +83,7 @@ impl Importing<'_> {
             return self.standing_still(names);
         }
         let is_unfamiliar = self.is_unfamiliar(members);
-        let sighting = members.sighting_of(&self.member.cluster);
+        let noted = members.sighting_note_of(&self.member.cluster);
         let families = self.kubernetes.service_families();
         let unread = members.unread_records().collect();
         let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
@@ -103,7 +103,7 @@ impl Importing<'_> {
         let passed = members.let_pass();
         let tallies = imports.iter().map(|import| (import.name.clone(), import.tally(&passed)));
         let tallies: BTreeMap<ServiceRef, Tally> = tallies.collect();
-        let judgement = self.guard.judge(&tallies, sighting.as_ref());
+        let judgement = self.guard.judge(&tallies, noted.as_ref());
         let status = judgement.status.clone().map(Arc::new);
         let runs = imports.into_iter().map(|import| {
             let held = judgement.held(&import.name).zip(status.clone());
@@ -112,7 +112,7 @@ impl Importing<'_> {
         });
         let runs: Vec<_> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
         imported.imports.extend(runs);
-        let note = judgement.note(&self.guard, sighting.as_ref(), imported.is_complete());
+        let note = judgement.note(&self.guard, noted.as_ref(), imported.is_complete());
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
 

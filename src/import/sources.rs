@@ -15,7 +15,7 @@ use crate::clusterset::members::{self, MemberRecords};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
 use crate::clusterset::{attributes, id};
-use crate::guard::Sighting;
+use crate::guard::SightingNote;
 use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Overlay, Owner, Registry, ServiceKey, ServiceRef,
     Timestamp,
@@ -126,8 +126,8 @@ impl<'a> Members<'a> {
     }
 
     /// The loss of imports that the guard saw first, as the record of the importing cluster has it.
-    pub fn sighting_of(&self, cluster: &ClusterId) -> Option<Sighting> {
-        Sighting::parse(self.records.get(cluster)?.sighting.as_ref()?)
+    pub fn sighting_note_of(&self, cluster: &ClusterId) -> Option<SightingNote> {
+        SightingNote::parse(self.records.get(cluster)?.sighting.as_ref()?)
     }
 
     /// The problem of each member whose records could not be read.

@@ -31,8 +31,7 @@ pub const OF_TASK: [&str; 3] =
 /// The keys that annotations set, separated by commas. Only these attributes may be repaired or removed.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
-/// The time and size of a loss that the guard against mass deletion first saw, on an instance that it holds. If
-/// no instance has room for it, a Cloud Map service has it, under this key with the cluster.
+/// The guard's note of a loss that it holds, on an instance of the Service that would lose it.
 pub const SIGHTING: &str = "cloud-map-sync/guard";
 
 /// The prefix of all marks.
@@ -46,8 +45,8 @@ pub(super) const OWNER: &str = "cloud-map-sync/owner";
 /// The installation that registered the instance for a `ServiceExport`.
 pub(super) const EXPORTER: &str = "cloud-map-sync/exporter";
 pub(super) const CLUSTER: &str = "cloud-map-sync/cluster";
-pub(super) const NAMESPACE: &str = "cloud-map-sync/namespace";
-pub(super) const SERVICE: &str = "cloud-map-sync/service";
+pub const NAMESPACE: &str = "cloud-map-sync/namespace";
+pub const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
 

@@ -2,7 +2,7 @@
 //! entry; all other data are read separately, if at all. A service to create and the settings to change are made by the
 //! plan, and `cloud_map` sends them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{
@@ -41,8 +41,6 @@ pub struct CloudMapService {
     pub was_ours: bool,
     /// Read only if a decision depends on them.
     pub tags: Tags,
-    /// Read only if it may have the notes for which no instance has room.
-    pub attributes: ServiceAttributes,
 }
 
 impl CloudMapService {
@@ -118,25 +116,6 @@ pub struct ServiceTags {
 }
 
 pub type Tags = MaybeRead<ServiceTags>;
-
-/// The attributes of a Cloud Map service itself, not of its instances.
-pub type ServiceAttributes = MaybeRead<BTreeMap<String, String>>;
-
-impl ServiceAttributes {
-    pub fn get(&self, attribute: &str) -> Option<&str> {
-        let Self::Read(attributes) = self else { return None };
-        attributes.get(attribute).map(String::as_str)
-    }
-
-    /// Sets or removes one of those that were read.
-    pub fn set(&mut self, attribute: &str, text: Option<&str>) {
-        let Self::Read(attributes) = self else { return };
-        match text {
-            Some(text) => _ = attributes.insert(attribute.to_owned(), text.to_owned()),
-            None => _ = attributes.remove(attribute),
-        }
-    }
-}
 
 words! {
     /// The way in which DNS queries are answered. It cannot be changed after the creation of a service.

@@ -11,7 +11,7 @@ use crate::cloud_map::{
 };
 use crate::model::{NamespaceKind, NewService, Outcome, Place};
 use crate::publish::passes::{Effect, Turn};
-use crate::publish::plan::{Change, Difference, NotAdopted, Reason};
+use crate::publish::plan::{Change, NotAdopted, Reason};
 use crate::time::Deadline;
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
@@ -139,7 +139,13 @@ impl TurnCalls<'_> {
             return effect;
         }
         // An operation takes much longer than its call, whose request is then no longer in memory.
-        let called = Box::pin(self.call(permit, change, arn)).await;
+        let called = match change {
+            Change::Note { .. } => match Box::pin(self.with_note(&permit, change, arn)).await {
+                Ok(registration) => Box::pin(self.call(permit, &registration, arn)).await,
+                Err(effect) => return effect,
+            },
+            _ => Box::pin(self.call(permit, change, arn)).await,
+        };
         _ = self.is_free.set(!matches!(called, Ok(Some(Accepted::Busy(_)))));
         let called = called.map_err(|error| self.refusal(change, &error));
         if let Some(admission) = admission {
@@ -165,11 +171,8 @@ impl TurnCalls<'_> {
     ) -> Result<Option<Accepted>, Error> {
         let cloud_map = self.cloud_map;
         let accepted = match change {
-            Change::CreateNamespace { .. } | Change::CreateService { .. } => return Ok(None),
-            Change::NoteOnService { place, difference: Difference { attribute, .. }, text } => {
-                let (at, text) = ((arn, place), text.as_deref());
-                let written = cloud_map.write_service_attribute(permit, at, attribute, text).await;
-                return written.map(|()| None);
+            Change::CreateNamespace { .. } | Change::CreateService { .. } | Change::Note { .. } => {
+                return Ok(None);
             }
             Change::UpdateService { place, update } => {
                 cloud_map.update_service(permit, arn, place, update).await
@@ -207,15 +210,37 @@ impl TurnCalls<'_> {
         }
     }
 
+    /// The registration that writes a note, or takes it off, on the instance as Cloud Map has it now. One that another run
+    /// has deregistered meanwhile is not registered again.
+    async fn with_note(
+        &self,
+        permit: &Permit<'_>,
+        change: &Change,
+        arn: &str,
+    ) -> Result<Change, Effect> {
+        let Change::Note { place, instance, service, text, .. } = change else {
+            return Err(Effect::Is(Outcome::Applied));
+        };
+        let now = self.cloud_map.instance(permit, arn, place, instance).await;
+        let now = now.map_err(|error| failed(&error))?;
+        let noted =
+            now.and_then(|now| self.turn.observation.with_note(service, &now, text.as_deref()));
+        let Some(attributes) = noted else {
+            let outcome = match text {
+                Some(_) => Outcome::undone("the instance has gone, or passed to another Service"),
+                None => Outcome::Applied,
+            };
+            return Err(Effect::Is(outcome));
+        };
+        Ok(Change::rewrite(place.clone(), instance.clone(), attributes, Vec::new()))
+    }
+
     /// The effect of an error.
     fn refusal(&self, change: &Change, error: &Error) -> Effect {
         match (error.class, change) {
-            // A missing instance or note is the wanted result. An instance that this run registered is never deregistered
-            // in it, so "not found" cannot mean "not visible yet".
-            (
-                Class::NotFound,
-                Change::Deregister { .. } | Change::NoteOnService { text: None, .. },
-            ) => Effect::Is(Outcome::Applied),
+            // A missing instance is the wanted result. An instance that this run registered is never deregistered in it, so
+            // "not found" cannot mean "not visible yet".
+            (Class::NotFound, Change::Deregister { .. }) => Effect::Is(Outcome::Applied),
             (Class::LimitExceeded, change) if change.is_registration() => {
                 Effect::Full(error.source.to_string())
             }
@@ -281,9 +306,9 @@ pub fn call_of(change: &Change) -> Option<Call> {
     match change {
         Change::CreateNamespace { .. } | Change::CreateService { .. } => None,
         Change::UpdateService { .. } => Some(Call::UpdateService),
-        Change::NoteOnService { text: Some(_), .. } => Some(Call::UpdateServiceAttributes),
-        Change::NoteOnService { text: None, .. } => Some(Call::DeleteServiceAttributes),
-        Change::Register { .. } | Change::Rewrite { .. } => Some(Call::RegisterInstance),
+        Change::Register { .. } | Change::Rewrite { .. } | Change::Note { .. } => {
+            Some(Call::RegisterInstance)
+        }
         Change::Deregister { .. } => Some(Call::DeregisterInstance),
     }
 }

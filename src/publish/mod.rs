@@ -100,10 +100,6 @@ pub async fn publish(
     let execution = Execution::of_cluster(task, world, options);
     let execution = Execution { made: Some(&made), ..execution };
     let published = execution.carry_out_plan(&observed, plan).await;
-    // An adoption removes nothing, so there is no loss to hold.
-    if task.is_sync() {
-        world.note_what_is_held(&observed, published.report.guard.is_some());
-    }
     let desired = &observed.desired;
     let mut notices = report::notices(&published.held_back, desired);
     notices.extend(report::news(&published.report.services, desired, options.now));
@@ -153,7 +149,9 @@ impl<'a> Execution<'a> {
         let (mut results, mut lines) = (Results::default(), ChangeLines::default());
         lines.extend(self.made.iter().flat_map(|made| &made.superseded).cloned());
         let judged = judged.as_ref();
+        let mut without_note = BTreeSet::new();
         self.take_turns(observation, changes, judged, |mut of_turn| {
+            without_note.extend(of_turn.without_note());
             lines.extend(std::mem::take(&mut of_turn.applied));
             results.extend(of_turn);
         })
@@ -161,6 +159,9 @@ impl<'a> Execution<'a> {
         lines.sort();
         plan.guard = results.guard.or(plan.guard);
         plan.add_held_back(results.held_back);
+        if !without_note.is_empty() {
+            plan.without_notes(without_note);
+        }
         let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
         let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
         let Results { created, standing, .. } = results;

@@ -81,7 +81,7 @@ impl Joined<'_> {
     ) -> Result<Option<ClusterReport>, Obstacle> {
         let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
         let text = match note {
-            plan::Note::Write(sighting) => Some(sighting.to_string()),
+            plan::Note::Write(note) => Some(note.to_string()),
             plan::Note::Remove => None,
         };
         let (world, options) = (self.exporting(registry), self.invocation.options());

@@ -132,7 +132,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    21 mistakes in the settings
+    19 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)

@@ -76,7 +76,7 @@ impl Shops {
         SHOPS.iter().map(|name| self.fleet.addresses("prod", name).len()).sum()
     }
 
-    /// The marks that the guard left on instances.
+    /// The notes of the guard.
     fn marks(&self) -> Vec<String> {
         SHOPS.iter().flat_map(|name| self.fleet.values("prod", name, MARK)).collect()
     }
@@ -200,19 +200,6 @@ async fn start_with_refused_offsets() -> Shops {
     shops
 }
 
-/// The others have no room for a note.
-#[tokio::test]
-async fn offset_that_is_refused_may_be_noted_on_an_instance_that_the_run_has_registered() {
-    let shops = Box::pin(start_with_refused_offsets()).await;
-    shops.fill();
-    shops.fleet.web("new", "prod", &["10.9.9.1"]);
-
-    let report = sync(&shops.function).await;
-
-    assert_eq!(guard(&report).state, GuardState::Held, "{report}");
-    assert_eq!(shops.fleet.values("prod", "new", MARK).len(), 1, "{report}");
-}
-
 #[tokio::test]
 async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal() {
     let shops = Box::pin(start_with_refused_offsets()).await;
@@ -223,13 +210,13 @@ async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal
     assert_eq!(report.counts.deregistered, 0, "{report}");
     let calls = shops.fleet.cloud_map.calls().into_iter();
     let accepted = calls.filter(|call| call.is_write() && call.status == 200);
-    assert_eq!(accepted.count(), 1, "the note: {report}");
+    assert_eq!(accepted.count(), SHOPS.len(), "a note each: {report}");
     shops.fleet.cloud_map.heal();
     let report = sync(&shops.function).await;
     assert!(report.ok && report.counts.deregistered == 3 * SHOPS.len(), "{report}");
 }
 
-/// A loss that is let pass and cut short goes on in the next run: the instance with the note of it goes last.
+/// A loss that is let pass and cut short goes on in the next run: the instances with the notes of it go last.
 #[tokio::test]
 async fn confirmed_or_lapsed_loss_that_is_cut_short_goes_on() {
     for (seen, confirmed) in [(true, false), (true, true), (false, true)] {
@@ -258,9 +245,9 @@ async fn confirmed_or_lapsed_loss_that_is_cut_short_goes_on() {
     }
 }
 
-/// Whatever else fails, the note stays until the rest of its loss has gone.
+/// Whatever else fails, the note of a Service stays until the rest of its loss has gone.
 #[tokio::test]
-async fn instance_with_the_note_stays_if_the_others_could_not_go() {
+async fn instances_with_the_notes_stay_if_the_others_could_not_go() {
     let shops = Shops::start().await;
     shops.delete_all();
     holds(&sync(&shops.function).await);
@@ -273,7 +260,7 @@ async fn instance_with_the_note_stays_if_the_others_could_not_go() {
         }
     }
     let report = sync(&shops.function).await;
-    assert_eq!((report.counts.deregistered, report.counts.failed), (0, 11), "{report}");
+    assert_eq!((report.counts.deregistered, report.counts.failed), (0, 8), "{report}");
 
     shops.fleet.cloud_map.heal();
     let rest = sync(&shops.function).await;
@@ -281,86 +268,102 @@ async fn instance_with_the_note_stays_if_the_others_could_not_go() {
 }
 
 #[tokio::test]
-async fn loss_is_remembered_once_on_an_instance_that_is_held() {
+async fn loss_of_each_service_is_noted_once_on_an_instance_of_its_own() {
     let shops = Shops::start_in_services_of_others().await;
     shops.delete_all();
 
     holds(&sync(&shops.function).await);
 
-    assert_eq!(shops.fleet.cloud_map.writes(), 1);
-    let [mark] = shops.marks().try_into().expect("one mark in all");
-    assert!(mark.starts_with("2026-11-21T10:51:00Z "), "{mark}");
+    assert_eq!(shops.fleet.cloud_map.writes(), SHOPS.len());
+    for name in SHOPS {
+        let marks = shops.fleet.values("prod", name, MARK);
+        assert!(
+            matches!(marks.as_slice(), [it] if it.starts_with("2026-11-21T10:51:00Z ")),
+            "{name}: {marks:?}"
+        );
+    }
     settled(&shops.fleet, &shops.function).await;
     shops.fleet.clock.advance(WAIT / 2);
     settled(&shops.fleet, &shops.function).await;
 }
 
+/// Each of them about one Service, and by a process that knows nothing of what is held.
 #[tokio::test]
-async fn loss_is_remembered_on_a_service_of_ours_if_no_instance_has_room() {
+async fn messages_about_each_held_service_do_not_carry_the_loss_out() {
     let mut shops = Shops::start().await;
-    shops.fill();
-    shops.delete_all();
-
-    holds(&sync(&shops.function).await);
-
-    assert_eq!(writes(&shops.fleet), ["UpdateServiceAttributes cart"]);
-    let note = format!("cloud-map-sync/guard/{}", shops.fleet.sandbox.cluster_arn("blue"));
-    let noted = |shops: &Shops| shops.fleet.view("prod", "cart").attributes.get(&note).cloned();
-    assert!(noted(&shops).is_some_and(|it| it.starts_with("2026-11-21T10:51:00Z ")));
-    settled(&shops.fleet, &shops.function).await;
-    // Neither does a message take out what is held.
-    shops.restart().await;
-    invoke(&shops.function, &batch_about("blue", "web")).await;
-    assert_eq!(shops.registered(), 12);
-
-    shops.fleet.clock.advance(WAIT);
-    shops.restart().await;
-    let report = sync(&shops.function).await;
-    assert_eq!((report.ok, report.counts.deregistered, shops.registered()), (true, 12, 0));
-    assert_eq!(noted(&shops), None, "{report}");
-    settled(&shops.fleet, &shops.function).await;
-}
-
-#[tokio::test]
-async fn loss_that_is_noted_on_a_service_waits_once_though_an_instance_has_room_since() {
-    let mut shops = Shops::start().await;
-    shops.fill();
     shops.delete_all();
     holds(&sync(&shops.function).await);
-    let id = shops.fleet.cloud_map.service_id("prod", "web");
-    let (instance, mut attributes) =
-        shops.fleet.instances("prod", "web").pop_last().expect("an instance");
-    attributes.retain(|key, _| !key.starts_with("by-hand"));
-    shops.fleet.put(&id, &instance, &attributes);
-    // No message takes out what is held.
-    shops.restart().await;
-    invoke(&shops.function, &batch_about("blue", "cart")).await;
-    assert_eq!(shops.registered(), 12);
-
     shops.fleet.clock.advance(WAIT);
-    shops.restart().await;
-    let report = sync(&shops.function).await;
-    assert_eq!((report.counts.deregistered, shops.registered()), (12, 0), "{report}");
+    for name in SHOPS {
+        shops.restart().await;
+        invoke(&shops.function, &batch_about("blue", name)).await;
+        assert_eq!(shops.registered(), 12, "{name}");
+    }
 }
 
+/// A warm process that serves a message reads the Service with its own names, however much it would take out.
 #[tokio::test]
-async fn note_on_a_service_goes_if_the_loss_is_over() {
+async fn message_that_takes_a_service_out_reads_its_names_alone() {
     let shops = Shops::start().await;
-    shops.fill();
+    shops.fleet.cluster.delete_service("shop", "web");
+    shops.fleet.cloud_map.forget_calls();
+
+    let report = sync_service(&shops.function, "web").await;
+
+    assert_eq!(report.counts.deregistered, 3, "{report}");
+    let lists = shops.fleet.cloud_map.count("ListInstances");
+    let web = shops.fleet.cloud_map.service_id("prod", "web");
+    let calls = shops.fleet.cloud_map.calls().into_iter();
+    let of_web = calls
+        .filter(|call| call.operation == "ListInstances" && call.service.as_ref() == Some(&web));
+    assert_eq!(of_web.count(), lists, "{report}");
+}
+
+/// The pods of one Service are back before the wait is over, and later another accident takes them again.
+#[tokio::test]
+async fn note_goes_with_the_loss_and_lets_no_later_one_pass() {
+    let shops = Shops::start().await;
     shops.fail_all();
     holds(&sync(&shops.function).await);
     give_pods(&shops.fleet, 0);
     shops.fleet.clock.advance(WAIT / 2);
     assert!(sync(&shops.function).await.ok);
-    assert!(shops.fleet.view("prod", "cart").attributes.is_empty());
+    assert!(shops.marks().is_empty());
     settled(&shops.fleet, &shops.function).await;
+    shops.fleet.clock.advance(WAIT * 2);
     shops.fail_all();
-    shops.fleet.clock.advance(WAIT);
     holds(&sync(&shops.function).await);
+    assert_eq!(shops.registered(), 12);
 }
 
+/// The instance on which a full sync writes its note has gone since it was listed.
 #[tokio::test]
-async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
+async fn note_does_not_register_again_what_has_gone_meanwhile() {
+    let shops = Shops::start().await;
+    shops.delete_all();
+    let web = shops.fleet.cloud_map.service_id("prod", "web");
+    let late = FaultKind::Late(Duration::from_millis(200));
+    shops.fleet.cloud_map.inject(Fault::on("ListInstances", late).service(&web));
+    let gone = shops.fleet.instances("prod", "web").into_keys().next().expect("an instance");
+    shops.fleet.cloud_map.forget_calls();
+
+    let (report, ()) = tokio::join!(sync(&shops.function), async {
+        shops.fleet.called("ListInstances").await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        shops.fleet.cloud_map.remove_instance(&web, &gone);
+    });
+
+    assert_eq!(
+        (report.counts.deregistered, guard(&report).state),
+        (0, GuardState::Held),
+        "{report}"
+    );
+    assert!(!shops.fleet.instances("prod", "web").contains_key(&gone), "{report}");
+}
+
+/// Whatever keeps a note from being written, only a person lets the loss pass, and the line says so.
+#[tokio::test]
+async fn loss_that_cannot_be_noted_waits_for_a_person_and_says_so() {
     let shops = Shops::start_in_services_of_others().await;
     shops.fill();
     shops.delete_all();
@@ -369,13 +372,54 @@ async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
         holds(&report);
         let guard = guard(&report);
         assert_eq!((&guard.first_seen, &guard.lifts_from), (&None, &None), "{report}");
-        for said in ["has room for a note", "carries our tag", "\"action\":\"confirm\""] {
+        for said in ["shop/cart", "could not be noted", "\"action\":\"confirm\""] {
             assert!(guard.detail.contains(said), "{}", guard.detail);
         }
         shops.fleet.clock.advance(WAIT);
     }
+    // A message leaves each of them to the full sync.
+    for name in SHOPS {
+        invoke(&shops.function, &batch_about("blue", name)).await;
+    }
+    assert_eq!(shops.registered(), 12);
     report(&shops.function, &json!({ "action": "confirm", "cluster": "blue" })).await;
     assert_eq!(shops.registered(), 0);
+}
+
+#[tokio::test]
+async fn note_that_is_refused_is_no_note_and_the_line_says_so() {
+    let shops = Shops::start().await;
+    shops.delete_all();
+    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).always();
+    shops.fleet.cloud_map.inject(denied);
+    for _ in 0..2 {
+        let report = sync(&shops.function).await;
+        assert_eq!((report.ok, report.counts.failed), (false, SHOPS.len()), "{report}");
+        assert_eq!(guard(&report).lifts_from, None, "{report}");
+        assert!(guard(&report).detail.contains("could not be noted"), "{}", guard(&report).detail);
+        assert_eq!(shops.registered(), 12);
+        shops.fleet.clock.advance(WAIT);
+    }
+}
+
+#[tokio::test]
+async fn name_of_a_held_service_passes_to_nobody_else_until_its_loss_passes() {
+    let shops = Shops::start().await;
+    shops.delete_all();
+    shops.fleet.web("new", "prod", &["10.9.0.1"]);
+    shops.fleet.annotate("new", "hostname", "web");
+    for _ in 0..2 {
+        let report = sync(&shops.function).await;
+        holds(&report);
+        assert!(said_of(&report, "DomainConflict").contains("shop/web"), "{report}");
+        invoke(&shops.function, &batch_about("blue", "new")).await;
+        assert_eq!(shops.fleet.addresses("prod", "web").len(), 3);
+        shops.fleet.clock.advance(WAIT / 2);
+    }
+    let report = sync(&shops.function).await;
+    assert_eq!((report.ok, report.counts.deregistered), (true, 12), "{report}");
+    assert_eq!(shops.fleet.addresses("prod", "web"), ["10.9.0.1"]);
+    settled(&shops.fleet, &shops.function).await;
 }
 
 /// An adoption takes nothing out and holds nothing, so it says nothing of what a full sync would hold.
@@ -388,9 +432,9 @@ async fn adoption_does_not_vouch_for_a_cluster_that_another_process_holds() {
         let adopt = json!({ "action": "adopt", "cluster": "blue", "confirm": confirm });
         invoke(&shops.function, &adopt).await.response.expect("a report");
         holds(&sync(&shops.fleet.function().await).await);
-        let has_mark = |name: &&str| !shops.fleet.values("prod", name, MARK).is_empty();
-        let unmarked = SHOPS.iter().find(|name| !has_mark(name)).expect("one mark in all");
-        invoke(&shops.function, &batch_about("blue", unmarked)).await;
-        assert_eq!(shops.registered(), 12, "{unmarked} {confirm}");
+        for name in SHOPS {
+            invoke(&shops.function, &batch_about("blue", name)).await;
+            assert_eq!(shops.registered(), 12, "{name} {confirm}");
+        }
     }
 }

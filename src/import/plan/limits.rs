@@ -14,7 +14,7 @@ use super::ownership::OwnerLabel;
 use super::present::{Present, Slice, SliceEndpoint};
 use super::{Intent, endpoint_slices};
 use crate::guard::{
-    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Measure, Sighting,
+    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Losses, Measure, SightingNote,
 };
 use crate::model::{ClusterArn, ClusterId, ServiceRef, Timestamp};
 
@@ -61,7 +61,7 @@ impl Tally {
             });
         Self {
             present: basis.import().map_or(0, |_| others(&before).max(1)),
-            loss: Loss { lost, left: others(ready), was_read, was_held: false },
+            loss: Loss { lost, left: others(ready), was_read, was_held: false, has_room: true },
             unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
             endpoints: count(ready, |_| true),
         }
@@ -136,7 +136,7 @@ pub struct GuardedRun<'a> {
     /// The Services of which the first look of the run holds a loss.
     pub held: BTreeSet<ServiceRef>,
     pub now: Timestamp,
-    /// Whether the cluster has a record in Cloud Map, on which a sighting can be stored.
+    /// Whether the cluster has a record in Cloud Map, on which a loss can be noted.
     pub remembers: bool,
 }
 
@@ -148,10 +148,10 @@ pub struct Judgement {
     is_partial: bool,
 }
 
-/// What becomes of the sighting on the cluster's record.
+/// What becomes of the note on the cluster's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    Write(Sighting),
+    Write(SightingNote),
     Remove,
 }
 
@@ -160,7 +160,7 @@ impl GuardedRun<'_> {
     pub fn judge(
         &self,
         tallies: &BTreeMap<ServiceRef, Tally>,
-        sighting: Option<&Sighting>,
+        noted: Option<&SightingNote>,
     ) -> Judgement {
         let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
         let losses = losses.map(|(name, tally)| {
@@ -170,14 +170,16 @@ impl GuardedRun<'_> {
         let unread = sum(|tally| tally.unread);
         // Those that could not be read are among the present ones; the limits count them apart.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
-        let measure = Measure { extent: self.extent, instances, unread, may_be_noted: false };
+        let measure = Measure { extent: self.extent, instances, unread, is_old: false };
         let (guard, now, cluster) = (self.guard, self.now, self.cluster.clone());
         let run = Circumstances { guard, now, cluster, subject: LossSubject::Endpoints };
-        let verdict = measure.judge(&run, &losses.collect(), sighting);
+        let losses: Losses = losses.collect();
+        let sightings = noted.map(|note| note.sightings(losses.keys())).unwrap_or_default();
+        let verdict = measure.judge(&run, &losses, &sightings);
         let mut status = verdict.map(|verdict| verdict.status(run));
         // A cluster without a record cannot remember a loss, so only a person lets it pass.
         for status in status.iter_mut().filter(|it| !self.remembers && it.verdict.state.holds()) {
-            (status.verdict.first_seen, status.later_look) = (None, true);
+            status.without_note = status.verdict.held.keys().cloned().collect();
         }
         Judgement { status, is_partial: unread > 0 }
     }
@@ -189,12 +191,12 @@ impl Judgement {
         self.status.as_ref()?.verdict.held.get(name).map(|loss| loss.lost)
     }
 
-    /// What becomes of the sighting, when the imports were changed. It stays while a loss that passes is not carried out
+    /// What becomes of the note, when the imports were changed. It stays while a loss that passes is not carried out
     /// completely, so that the next run lets the rest pass.
     pub fn note(
         &self,
         run: &GuardedRun<'_>,
-        sighting: Option<&Sighting>,
+        noted: Option<&SightingNote>,
         is_complete: bool,
     ) -> Option<Note> {
         if !run.remembers || !run.extent.is_whole() {
@@ -202,16 +204,16 @@ impl Judgement {
         }
         match self.status.as_ref().map(|status| &status.verdict) {
             Some(verdict) if verdict.state.holds() => {
-                let new = verdict.is_new.then(|| Sighting::of(&verdict.held, run.now));
-                new.map(Note::Write)
+                let is_new = !verdict.new.is_empty();
+                is_new.then(|| Note::Write(SightingNote::of(&verdict.held, run.now)))
             }
             Some(verdict) if !is_complete => {
                 let ripe = run.now.saturating_sub(run.guard.wait).unwrap_or(run.now);
-                let passed = Sighting::of(&verdict.passed, ripe);
-                sighting.is_none().then_some(Note::Write(passed))
+                let passed = SightingNote::of(&verdict.passed, ripe);
+                noted.is_none().then_some(Note::Write(passed))
             }
             None if self.is_partial => None,
-            _ => sighting.map(|_| Note::Remove),
+            _ => noted.map(|_| Note::Remove),
         }
     }
 }

@@ -174,7 +174,6 @@ impl Exporting<'_> {
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);
         let published = execution.carry_out_plan(&observed, plan).await;
-        world.note_what_is_held(&observed, published.report.guard.is_some());
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
         let Published { report, held_back, .. } = published;
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);

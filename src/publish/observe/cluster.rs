@@ -2,7 +2,7 @@
 //!
 //! What a full sync does first: the cluster is read, and compared with the mirror, with what this process has read of Cloud
 //! Map in the syncs before. Only the names under which something is missing are read then, so that it can be registered
-//! while the rest of Cloud Map is still read. The notes of earlier runs that no instance has are read last.
+//! while the rest of Cloud Map is still read.
 //!
 //! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in before. If
 //! each Service is the known holder of its claims, neither the cluster's other Services nor the lists of Cloud Map are
@@ -17,14 +17,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
-use super::{Error, SERVICES_SIDE_BY_SIDE, SharedRegistry, World, take_endpoints};
+use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
 use crate::clusterset::record;
-use crate::model::attributes::SIGHTING;
-use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef, Tags};
+use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef};
 use crate::publish::plan::{Extent, Holders, Missing, Observation, RereadScope};
-
-/// The number of services of which the tags are read to find one that is ours.
-const MOST_ASKED: usize = 20;
 
 impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
@@ -362,27 +358,6 @@ impl World<'_> {
         let all = services.services.keys().cloned().collect();
         self.read_endpoints(&mut services, &all).await?;
         Ok(services)
-    }
-}
-
-impl SharedRegistry {
-    /// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be
-    /// there. While the verdict lacks a note, those of the next ones, too: a service that was created since may come
-    /// before the one that has the note.
-    pub async fn read_notes(&self, observation: &mut Observation) {
-        let (keys, lacks_note) = observation.services_for_notes();
-        for key in keys.into_iter().take(MOST_ASKED) {
-            let registry = &mut observation.registry;
-            if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read(_))) {
-                self.cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
-            }
-            if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
-                self.cloud_map.read_service_attributes(registry, &key).await;
-                if !lacks_note || observation.notes(SIGHTING).next().is_some() {
-                    return;
-                }
-            }
-        }
     }
 }
 

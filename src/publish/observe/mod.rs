@@ -25,7 +25,7 @@ use crate::model::{
     CloudMapService, Desired, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
     ServiceKey, ServiceRef, Tags, Timestamp,
 };
-use crate::publish::plan::{Extent, Observation, Rules};
+use crate::publish::plan::{Observation, Rules};
 use mirror::Namespaces;
 
 pub use budget::ReadLimit;
@@ -122,12 +122,8 @@ impl World<'_> {
         {
             self.complete(&mut part).await?;
             self.read_what_the_plan_rests_on(selection, &mut part).await?;
-            let is_quiet = self.registry.memory.is_quiet(&self.owner, self.now);
-            // The note about a loss that a full sync holds may be on any instance of the cluster.
-            if is_quiet || !part.would_lose() {
-                self.remember(&part, false);
-                return Ok(part);
-            }
+            self.remember(&part, false);
+            return Ok(part);
         }
         self.observe_all(selection, None).await
     }
@@ -144,7 +140,6 @@ impl World<'_> {
         let mut whole = self.observe_whole(selection, cluster).await?;
         self.complete(&mut whole).await?;
         self.read_what_the_plan_rests_on(selection, &mut whole).await?;
-        self.registry.read_notes(&mut whole).await;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
     }
@@ -169,15 +164,6 @@ impl World<'_> {
             observed.decide(selection);
             self.read_needed_tags(observed).await;
             self.read_unread_endpoints(observed).await?;
-        }
-    }
-
-    /// Remembers whether a full sync, or one before it, holds anything.
-    pub fn note_what_is_held(&self, observation: &Observation, holds: bool) {
-        if observation.extent != Extent::Part {
-            let is_quiet = !holds && observation.is_quiet();
-            let quiet = is_quiet.then_some(self.now);
-            self.registry.memory.keep_quiet(&self.owner, quiet);
         }
     }
 

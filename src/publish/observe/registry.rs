@@ -28,10 +28,6 @@ use crate::publish::plan::Refusals;
 /// The time in place of `MEMBERS_STAND` for the record of a member that only imports.
 const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
 
-/// After a full sync with nothing to hold, no hold by another process is expected for this time: nothing is held before
-/// the next full sync.
-const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
-
 /// One Cloud Map in one invocation.
 pub struct SharedRegistry {
     /// The client that reads and writes it.
@@ -290,8 +286,6 @@ pub(super) struct Known {
     pub(super) ours: BTreeSet<String>,
     /// The tags of services that may not be read, and that are not ours by them, by ARN.
     pub(super) others: BTreeMap<String, Tags>,
-    /// The last time at which a full sync of a cluster, by this process, had nothing to hold and saw nothing held.
-    quiet: BTreeMap<Owner, Timestamp>,
 }
 
 impl Memory {
@@ -360,20 +354,6 @@ impl Memory {
     pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
         let known = self.known();
         known.places.values().flatten().map(|(_, key)| key.namespace.clone()).collect()
-    }
-
-    /// Whether a full sync found a moment ago that no removal is held in a cluster.
-    pub(super) fn is_quiet(&self, owner: &Owner, now: Timestamp) -> bool {
-        let known = self.known();
-        known.quiet.get(owner).is_some_and(|at| now.duration_since(*at) < QUIET_STANDS)
-    }
-
-    pub(super) fn keep_quiet(&self, owner: &Owner, quiet: Option<Timestamp>) {
-        let mut known = self.known();
-        match quiet {
-            Some(now) => _ = known.quiet.insert(owner.clone(), now),
-            None => _ = known.quiet.remove(owner),
-        }
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

@@ -198,6 +198,16 @@ pub struct Results {
 }
 
 impl Results {
+    /// The Services of which a note of the guard was not written.
+    pub fn without_note(&self) -> impl Iterator<Item = ServiceRef> {
+        self.applied.iter().filter_map(|made| match &made.change {
+            Change::Note { service, text: Some(_), .. } if made.outcome != Ok(Outcome::Applied) => {
+                Some(service.clone())
+            }
+            _ => None,
+        })
+    }
+
     /// Adds the results of another turn.
     pub fn extend(&mut self, other: Self) {
         self.applied.extend(other.applied);

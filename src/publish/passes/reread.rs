@@ -65,13 +65,12 @@ impl Turn<'_> {
 
     /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
     pub fn observed(&mut self, read: Observation) {
-        let mut plan = self.task.plan(&read);
+        let plan = self.task.plan(&read);
         self.observation = read;
         self.note_found();
         let open: Vec<Change> = self.take_open();
-        // A plan between the passes may not judge again, and says nothing of the guard's note then.
-        self.observation.keep_notes(&open, &mut plan);
-        let is_note = |change: &&Change| matches!(change, Change::NoteOnService { .. });
+        // A plan between the passes may not judge again, and says nothing of the guard's notes then.
+        let is_note = |change: &&Change| matches!(change, Change::Note { .. });
         let notes: Vec<Change> = open.iter().filter(is_note).cloned().collect();
         self.fail_unreadable(open);
         self.adopt_plan(plan);

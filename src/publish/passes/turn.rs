@@ -223,10 +223,13 @@ impl<'a> Turn<'a> {
         let has_say = |change: &Change| self.observation.has_ours(&change.place().key);
         let all = &self.open;
         // An instance with the guard's note is removed after all others, and a note that does not go with the instances
-        // after them: if one of them is left, so is the note.
+        // after those of its Service: if one of them is left, so is the note.
         let removes_note = |change: &Change| self.observation.removes_note(change);
         let has_failed = record.has_failed_removal();
-        let is_left = has_failed || all.iter().any(|change| change.stage() == Stage::Deregister);
+        let is_left = |service: &ServiceRef| {
+            let removals = all.iter().filter(|change| change.marked() == Some(service));
+            has_failed || removals.into_iter().any(|change| change.waits_for().is_none())
+        };
         // Why no removal in the first pass: if web's only pod is replaced, the first plan registers 10.0.0.2 and
         // deregisters 10.0.0.1. If both were made at once and the registration failed, web would have no instance. The
         // second plan is made on a read that shows 10.0.0.2, and else has the removal wait. An exchange removes, too.
@@ -234,7 +237,7 @@ impl<'a> Turn<'a> {
             _ if record.is_settled(change) => false,
             Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
             Change::UpdateService { .. } => has_say(change),
-            Change::NoteOnService { text: None, .. } => !is_left,
+            Change::Note { service, text: None, .. } => !is_left(service),
             Change::Deregister { waits_for, .. } => {
                 pass > 1 && waits_for.is_none() && !(has_failed && removes_note(change))
             }

@@ -162,16 +162,15 @@ impl Fitting<'_> {
     }
 
     /// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are
-    /// dropped, since they describe the old endpoint; a note of ours stays, since it is about the cluster.
+    /// dropped, since they describe the old endpoint, and so is a note of the guard.
     fn rewritten(
         &self,
         place: &Place,
-        (instance, mut attributes): (String, Attributes),
+        (instance, attributes): (String, Attributes),
         exchange: Exchange,
     ) -> Change {
         let empty = Attributes::new();
         let present = self.observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
-        attributes.extend(present.get(SIGHTING).map(|text| (SIGHTING, text)));
         let differences = Difference::between(present, &attributes);
         let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
         Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }

@@ -32,9 +32,12 @@ pub enum Change {
         /// The new TTL, and the other settings that the API call must repeat.
         update: ServiceUpdate,
     },
-    /// Write a note into an attribute of a Cloud Map service that is tagged ours, or remove it.
-    NoteOnService {
+    /// Write the guard's note on an instance of ours, or take it off. What else the instance has is sent as it is by then.
+    Note {
         place: Place,
+        instance: String,
+        /// The Service in the marks of the instance.
+        service: ServiceRef,
         difference: Difference,
         /// The note.
         text: Option<String>,
@@ -91,7 +94,7 @@ impl Change {
             Self::CreateNamespace { place, .. }
             | Self::CreateService { place, .. }
             | Self::UpdateService { place, .. }
-            | Self::NoteOnService { place, .. }
+            | Self::Note { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
             | Self::Deregister { place, .. } => place,
@@ -102,6 +105,7 @@ impl Change {
         match self {
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
+            | Self::Note { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
             _ => None,
         }
@@ -177,8 +181,8 @@ impl Change {
             Self::CreateNamespace { .. } => (Verb::CreateNamespace, Stage::CreateNamespace),
             Self::CreateService { .. } => (Verb::Create, Stage::Create),
             Self::UpdateService { .. } => (Verb::Update, Stage::Update),
-            Self::NoteOnService { text: Some(_), .. } => (Verb::Update, Stage::Note),
-            Self::NoteOnService { text: None, .. } => (Verb::Update, Stage::Forget),
+            Self::Note { text: Some(_), .. } => (Verb::Rewrite, Stage::Note),
+            Self::Note { text: None, .. } => (Verb::Rewrite, Stage::Forget),
             Self::Register { .. } => (Verb::Register, Stage::Register),
             Self::Rewrite { adopted: Some(_), .. } => (Verb::Adopt, Stage::Adopt),
             Self::Rewrite { .. } => (Verb::Rewrite, Stage::Register),
@@ -207,7 +211,7 @@ impl Change {
             Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
-            Self::NoteOnService { difference, .. } => difference.to_string(),
+            Self::Note { difference, .. } => difference.to_string(),
             Self::Register { attributes, .. } => attributes.describe(),
             Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
                 let Exchange { address, because, .. } = &**exchange;
@@ -259,11 +263,11 @@ pub enum Stage {
     Register,
     /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
     Update,
-    /// Notes on Cloud Map services for later runs.
+    /// The guard's notes, after the additions.
     Note,
     /// Removals of instances.
     Deregister,
-    /// Removals of such notes: if an instance is left, so is the note.
+    /// Removals of notes: if an instance of their Service is left, so is the note.
     Forget,
 }
 

@@ -1,6 +1,6 @@
 //! The claimants of each name in Cloud Map, and its holder. One Kubernetes Service of a cluster holds a key, and the others
-//! wait. The same cluster and registry contents always give the same holders. The names beyond the maximum of a Service
-//! are not claimed.
+//! wait. While the guard holds the instances of a Service, nobody else gets its names. The same cluster and registry
+//! contents always give the same holders. The names beyond the maximum of a Service are not claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,10 @@ pub struct Holders {
 #[derive(Clone, Debug)]
 struct Claimants {
     all: BTreeSet<ServiceRef>,
-    /// The claimant that holds it.
-    holder: ServiceRef,
+    /// The claimant that holds it; `None` while the name is kept for another Service.
+    holder: Option<ServiceRef>,
+    /// The Service with instances there that the guard holds, if it claims the name no more.
+    kept_for: Option<ServiceRef>,
 }
 
 /// The claims of one Service, and the parts of its annotations that lead to no claim.
@@ -46,12 +48,15 @@ impl Holders {
             services.insert(service.clone(), claims);
         }
         let mut all = Self { names: BTreeMap::new(), services };
+        let held = observation.held_services();
         for (key, claimants) in claimants {
             let settled = match observation.desired.held_elsewhere.get(&key) {
-                Some(holder) => Some(Claimants { all: claimants, holder: holder.clone() }),
-                None => all.settle(observation, &key, claimants),
+                Some(holder) => {
+                    Claimants { all: claimants, holder: Some(holder.clone()), kept_for: None }
+                }
+                None => all.settle(observation, &key, claimants, &held),
             };
-            all.names.extend(settled.map(|settled| (key, settled)));
+            all.names.insert(key, settled);
         }
         all
     }
@@ -68,9 +73,17 @@ impl Holders {
         observation: &Observation,
         key: &ServiceKey,
         mut claimants: BTreeSet<ServiceRef>,
-    ) -> Option<Claimants> {
+        held: &BTreeSet<ServiceRef>,
+    ) -> Claimants {
         let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
         if claimants.is_disjoint(&marked) {
+            if let Some(kept_for) = marked.intersection(held).next() {
+                return Claimants {
+                    all: claimants,
+                    holder: None,
+                    kept_for: Some(kept_for.clone()),
+                };
+            }
             let may_claim = |service: &&ServiceRef| {
                 self.is_unclear(service) && observation.permit(service, key).is_ok()
             };
@@ -78,13 +91,23 @@ impl Holders {
         }
         // A Service with instances comes first: `false` sorts before `true`.
         let rank = |service: &&ServiceRef| (!marked.contains(*service), age(observation, service));
-        let holder = claimants.iter().min_by_key(rank)?.clone();
-        Some(Claimants { all: claimants, holder })
+        let holder = claimants.iter().min_by_key(rank).cloned();
+        Claimants { all: claimants, holder, kept_for: None }
     }
 
     /// The holder of a key.
     pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
-        self.names.get(key).map(|claimants| &claimants.holder)
+        self.names.get(key)?.holder.as_ref()
+    }
+
+    /// The Service for which a key is kept: it claims it no more, and the guard holds its instances there.
+    pub fn kept_for(&self, key: &ServiceKey) -> Option<&ServiceRef> {
+        self.names.get(key)?.kept_for.as_ref()
+    }
+
+    /// The Service that keeps the others from a key: its holder, or the one for which it is kept.
+    pub fn keeper(&self, key: &ServiceKey) -> Option<&ServiceRef> {
+        self.holder(key).or_else(|| self.kept_for(key))
     }
 
     /// Whether a Service holds a key.
@@ -94,7 +117,7 @@ impl Holders {
 
     /// Every key with its holder.
     pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
-        self.names.iter().map(|(key, claimants)| (key, &claimants.holder))
+        self.names.iter().filter_map(|(key, claimants)| Some((key, claimants.holder.as_ref()?)))
     }
 
     /// Every key that is claimed.
@@ -158,7 +181,7 @@ impl Holders {
             let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
             let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
             let conflicts = of_others.filter_map(|key| {
-                let holder = self.holder(key)?.clone();
+                let holder = self.keeper(key)?.clone();
                 Some((Some(key.clone()), Reason::DomainConflict { holder }))
             });
             let repeated = claims

@@ -122,7 +122,11 @@ impl Comparing<'_> {
         let Some(id) = spare else {
             return comparison.held_back.push(Reason::IdTaken(new_id.to_owned()));
         };
-        let reason = refused.clone().or_else(|| attribute_limit(&id, attributes));
+        let limit = || {
+            let (instance, problem) = (id.clone(), attributes.beyond_limits_with_note()?);
+            Some(Reason::AttributeLimit { instance, problem })
+        };
+        let reason = refused.clone().or_else(limit);
         if reason.is_some() {
             return comparison.held_back.extend(reason);
         }

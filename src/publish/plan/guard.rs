@@ -3,32 +3,35 @@
 //! the same loss or a person confirms it.
 //!
 //! ```text
-//! changes ──> loss (per Service) ──────────┐
-//! registry ─> the sighting of earlier runs ┴─> verdict ─> the plan without the held removals
-//!                                                 └─────> remember or forget the sighting
+//! changes ──> loss (per Service) ───────────┐
+//! instances ─> what earlier runs have noted ┴─> verdict ─> the plan without the held removals
+//!                                                  └─────> notes, on instances of the held Services
 //! ```
 //!
 //! The plan of a run is judged. If the verdict depends on registrations, the plan is judged once more between the pass
 //! that adds and the pass that removes ([`GuardBaseline`]). Removals that only the second look finds are not made in that run,
 //! since only announced removals are.
 //!
-//! The memory of the guard is a note on one of the instances that it holds, or if none has room on something else of
-//! ours (`mark`), never on anything of another owner. The note is written once while the loss is held, is carried over on a
-//! rewrite, and is removed when the loss is over or let pass.
+//! The memory of the guard is a note on each Service that it holds, on one of that Service's own instances (`mark`). It is
+//! written once while the loss is held, after the additions of the run. It counts for six waits, and a full sync that does
+//! not want the loss takes it off.
+//!
+//! Why each Service has its own: if one of 200 held Services had the note of all, a message about another one would read no
+//! note, and 200 messages would carry the loss out. And a full sync in which the pods are back forgets what it noted: an
+//! accident half an hour later is a new loss.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::{Change, Stage};
-use super::mark::NotePlace;
 use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;
 use crate::guard::{
-    Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting, Verdict,
+    Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, SightingNote,
+    Verdict,
 };
-use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, GuardState, ServiceRef, count_each};
+use crate::model::{Attributes, GuardState, InstanceKey, Place, ServiceRef, count_each};
 
 impl Observation {
     fn circumstances(&self) -> Circumstances {
@@ -50,48 +53,27 @@ impl Observation {
             marked.min(most.unwrap_or(usize::MAX))
         });
         let (instances, unread) = (instances.sum(), self.instances_unread());
-        // The note of a full sync may be on an instance that was not read in this run.
-        let may_be_noted = extent == Extent::Part && !self.registry.is_current();
-        Measure { extent, instances, unread, may_be_noted }
+        let is_old = extent == Extent::Part && !self.registry.is_current();
+        Measure { extent, instances, unread, is_old }
     }
 
-    /// Whether a plan would lose instances, so that the removals held by a full sync matter.
-    pub fn would_lose(&self) -> bool {
-        !self.losses(&super::unjudged(self), Offset::Planned).is_empty()
-    }
-
-    /// Whether a plan would lose so much that the verdict depends on a note, and no instance carries one: it may be on
-    /// a service from the time when no instance had room.
-    pub(super) fn lacks_note(&self) -> bool {
-        let measure = self.measure();
-        let is_past = |losses: &Losses| match measure.extent {
-            Extent::Everything => measure.judge(&self.circumstances(), losses, None).is_some(),
-            Extent::Part => !losses.is_empty(),
-            Extent::Confirmed | Extent::Remainder => false,
-        };
-        self.recall_sighting().is_none()
-            && is_past(&self.losses(&super::unjudged(self), Offset::Planned))
-    }
-
-    /// Whether everything was read in this run and no instance carries a sighting.
-    pub fn is_quiet(&self) -> bool {
-        self.registry.is_current()
-            && self.recall_sighting().is_none()
-            && self.instances_unread() == 0
-    }
-
-    /// Whether a change removes an instance with the guard's note.
-    pub fn removes_note(&self, change: &Change) -> bool {
-        let instance = change.instance().unwrap_or_default();
-        let present = self.registry.instance(&change.place().key, instance);
-        change.stage() == Stage::Deregister && present.is_some_and(|it| it.contains_key(SIGHTING))
-    }
-
-    /// Whether the guard of a full sync holds the instances of a Service, as far as its note was read.
+    /// Whether a full sync holds the instances of a Service, as far as its note was read.
     pub fn is_held(&self, service: &ServiceRef) -> bool {
-        let sighting = self.recall_sighting();
-        sighting
-            .is_some_and(|it| it.age(self.rules.guard, self.now) != Age::Stale && it.has(service))
+        self.sightings().contains_key(service)
+    }
+
+    /// The Services that keep their names from others, since the guard holds their instances. Once the wait is over a full
+    /// sync lets the loss pass: then the name is not empty until the next Service has an instance.
+    pub fn held_services(&self) -> BTreeSet<ServiceRef> {
+        let mut held = self.sightings();
+        held.retain(|_, sighting| match self.extent {
+            Extent::Confirmed => false,
+            Extent::Part => true,
+            Extent::Everything | Extent::Remainder => {
+                sighting.age(self.rules.guard, self.now) == Age::Early
+            }
+        });
+        held.into_keys().collect()
     }
 }
 
@@ -102,40 +84,155 @@ impl Observation {
 /// a plan is judged again when its registrations are done, by what each Service had before the run.
 pub fn restrain(observation: &Observation, plan: &mut Plan) {
     let judged = observation.judged.as_deref();
-    let (measure, losses, sighting) = match (observation.extent, judged) {
-        (Extent::Remainder, None) => return,
-        (Extent::Remainder, Some(judged)) => {
-            let losses = observation.losses(plan, Offset::Registered(&judged.before));
-            let unread = observation.instances_unread();
-            (Measure { unread, ..judged.measure }, losses, judged.sighting.clone())
-        }
-        _ => {
-            let losses = observation.losses(plan, Offset::Planned);
-            (observation.measure(), losses, observation.recall_sighting())
-        }
+    if observation.extent == Extent::Remainder && judged.is_none() {
+        return;
+    }
+    let measure = match judged {
+        Some(judged) => Measure { unread: observation.instances_unread(), ..judged.measure },
+        None => observation.measure(),
     };
+    let offset = judged.map_or(Offset::Planned, |judged| Offset::Registered(&judged.before));
+    let losses = observation.losses(plan, offset);
     let run = observation.circumstances();
-    let verdict = measure.judge(&run, &losses, sighting.as_ref());
-    let is_held = |change: &Change, verdict: &Verdict| {
-        change.loses().is_some_and(|service| verdict.held.contains_key(service))
-    };
-    let held = verdict.as_ref().map(|verdict| plan.take(|change| is_held(change, verdict)));
-    let held: Vec<Change> = held.into_iter().flatten().map(|(_, change)| change).collect();
-    // A run that read only a part does not remove the note, nor one of which the second judgement may hold the noted loss.
-    let is_final = observation.extent != Extent::Remainder && measure.unread == 0;
-    let is_final =
-        is_final && (verdict.is_some() || GuardBaseline::of(observation, plan).is_none());
-    let is_noted = measure.extent == Extent::Part
-        || observation.note_sighting((verdict.as_ref(), &held), is_final, plan);
+    let verdict = measure.judge(&run, &losses, &observation.sightings());
+    let held = verdict.as_ref().map(|verdict| observation.take_held(verdict, plan));
+    let held = held.unwrap_or_default();
+    let mut without_note = BTreeSet::new();
+    if measure.extent != Extent::Part {
+        if let Some(verdict) = &verdict {
+            without_note = observation.add_notes(verdict, &held, plan);
+        }
+        // A run that read only a part takes no note off, nor one of which the second judgement may hold the noted loss.
+        let is_final =
+            judged.is_some() || verdict.is_some() || GuardBaseline::of(observation, plan).is_none();
+        if is_final && measure.unread == 0 {
+            let is_held = |service: &ServiceRef| {
+                verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))
+            };
+            observation.take_notes_off(|_, service| !is_held(service), plan);
+        }
+    }
     if let Some(verdict) = verdict {
-        let status = verdict.status(run);
-        let status =
-            if is_noted { status } else { status.without_note(observation.unreadable_notes()) };
-        let status = Arc::new(status);
+        observation.keep_names(&verdict.held, plan);
+        let status = Arc::new(GuardStatus { without_note, ..verdict.status(run) });
         hold_back(&held, &status, plan);
         // A loss within the limits that is left to the full sync is nothing to decide for a person.
         let is_left = status.verdict.state == GuardState::LeftToFullSync && !status.is_past();
         plan.guard = (!is_left).then_some(status);
+    }
+}
+
+impl Observation {
+    /// Takes the held removals out of a plan. If a part of a Service's loss passes, the instance with its note is among those
+    /// that stay.
+    fn take_held(&self, verdict: &Verdict, plan: &mut Plan) -> Vec<Change> {
+        let passed = |service: &ServiceRef| verdict.passed.get(service).map_or(0, |loss| loss.lost);
+        let mut may_go: BTreeMap<ServiceRef, usize> =
+            verdict.held.keys().map(|service| (service.clone(), passed(service))).collect();
+        let is_held = |change: &Change| {
+            let Some(left) = change.loses().and_then(|service| may_go.get_mut(service)) else {
+                return false;
+            };
+            let passes = *left > 0 && !self.removes_note(change);
+            *left -= usize::from(passes);
+            !passes
+        };
+        plan.take(is_held).into_iter().map(|(_, change)| change).collect()
+    }
+
+    /// Plans the notes of the losses that this run has seen first. A confirmed loss is noted as one that was seen for the
+    /// whole wait, on an instance that goes: if the run is cut short, the next one lets the rest pass too. Returns the held
+    /// Services that have no room for a note.
+    fn add_notes(
+        &self,
+        verdict: &Verdict,
+        held: &[Change],
+        plan: &mut Plan,
+    ) -> BTreeSet<ServiceRef> {
+        let lost: BTreeSet<InstanceKey> = held.iter().filter_map(Change::instance_key).collect();
+        let of_one = |service: &ServiceRef, loss: &Loss, first_seen| {
+            SightingNote::of(&Losses::from([(service.clone(), *loss)]), first_seen)
+        };
+        let is_removed = |at: &InstanceKey, plan: &Plan| {
+            let mut changes = plan.changes.values().flatten();
+            changes.any(|change| change.is_about(at) && change.loses().is_some())
+        };
+        let stays = |at: &InstanceKey, plan: &Plan| {
+            let mut changes = plan.changes.values().flatten();
+            let passes = changes.any(|change| change.is_about(at) && self.passes_on(change));
+            !passes && !is_removed(at, plan)
+        };
+        let mut without_note = BTreeSet::new();
+        for service in &verdict.new {
+            let note = of_one(service, &verdict.held[service], self.now);
+            if !self.add_note(service, &note, &lost, stays, plan) {
+                without_note.insert(service.clone());
+            }
+        }
+        if verdict.state == GuardState::Confirmed {
+            let ripe = self.now.saturating_sub(self.rules.guard.wait).unwrap_or(self.now);
+            let sightings = self.sightings();
+            for (service, loss) in &verdict.passed {
+                let is_ripe = sightings.get(service).is_some_and(|sighting| {
+                    sighting.age(self.rules.guard, self.now) == Age::Ripe
+                        && sighting.left <= loss.left
+                });
+                if !is_ripe && loss.lost > 1 {
+                    let note = of_one(service, loss, ripe);
+                    self.add_note(service, &note, &lost, is_removed, plan);
+                }
+            }
+        }
+        without_note
+    }
+
+    /// Gives the names of the held Services to nobody else: what another Service would register under one that it has no
+    /// instance under waits until the loss is decided.
+    ///
+    /// If shop/new asks for `web` while the 200 pods of shop/web seem to be gone, callers of `web` would reach other pods
+    /// by the accident that the guard is to hold.
+    fn keep_names(&self, held: &Losses, plan: &mut Plan) {
+        for key in self.registry.services.keys() {
+            let marked: BTreeSet<ServiceRef> = self.marked_services(key).collect();
+            let Some(holder) = marked.iter().find(|service| held.contains_key(*service)) else {
+                continue;
+            };
+            let is_of_another = |change: &Change| {
+                let (Change::Register { attributes, .. } | Change::Rewrite { attributes, .. }) =
+                    change
+                else {
+                    return false;
+                };
+                let service = self.owner.service_of(attributes);
+                change.place().key == *key && service.is_some_and(|it| !marked.contains(&it))
+            };
+            let taken = plan.take(is_of_another);
+            let others: BTreeSet<ServiceRef> =
+                taken.into_iter().map(|(service, _)| service).collect();
+            let place = Place::of(key, &self.registry);
+            for service in &others {
+                let reason = Reason::DomainConflict { holder: holder.clone() };
+                plan.hold_back(service, &place, reason);
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Says of these held Services that their loss could not be noted.
+    pub fn without_notes(&mut self, services: BTreeSet<ServiceRef>) {
+        let Some(guard) = self.guard.as_ref().filter(|guard| guard.verdict.state.holds()) else {
+            return;
+        };
+        let mut status = GuardStatus::clone(guard);
+        status.without_note.extend(services);
+        let status = Arc::new(status);
+        for line in &mut self.held_back {
+            if let Reason::Guard { status: of_line, .. } = &mut line.reason {
+                *of_line = status.clone();
+            }
+        }
+        self.guard = Some(status);
     }
 }
 
@@ -156,8 +253,6 @@ pub struct GuardBaseline {
     measure: Measure,
     /// The number of instances of each Service when the run began.
     before: BTreeMap<ServiceRef, usize>,
-    /// The sighting that was stored when the run began.
-    sighting: Option<Sighting>,
 }
 
 impl GuardBaseline {
@@ -170,7 +265,7 @@ impl GuardBaseline {
             return None;
         }
         let before = count_each(observation.all_marked_services().map(|(_, service)| service));
-        Some(Self { measure, before, sighting: observation.recall_sighting() })
+        Some(Self { measure, before })
     }
 }
 
@@ -186,75 +281,6 @@ impl Observation {
         {
             *before = before.saturating_sub(1);
         }
-    }
-
-    /// The sighting that an earlier run stored; of several the oldest. If a loss was noted on a Cloud Map service,
-    /// since no instance had room, and one has room since, a second note would begin the wait anew.
-    fn recall_sighting(&self) -> Option<Sighting> {
-        let marks = self.notes(SIGHTING).filter_map(|(_, text)| Sighting::parse(text));
-        marks.min_by_key(|sighting| sighting.first_seen)
-    }
-
-    /// Adds the changes of the note to the plan; `held` are the removals that were taken out, and only a verdict that
-    /// is final removes a note. Returns false if a new loss that is held has no place for its note.
-    fn note_sighting(
-        &self,
-        (verdict, held): (Option<&Verdict>, &[Change]),
-        is_final: bool,
-        plan: &mut Plan,
-    ) -> bool {
-        match verdict {
-            Some(verdict) if verdict.state.holds() => {
-                let sighting = Sighting::of(&verdict.held, self.now);
-                return !verdict.is_new || self.mark_sighting(&sighting, held, |_| true, plan);
-            }
-            _ if !is_final => {}
-            None => self.remove_notes(SIGHTING, |_| true, plan),
-            Some(verdict) => {
-                let changes = plan.changes.values().flatten();
-                let is_lost =
-                    |it: &&Change| it.loses().is_some_and(|it| verdict.passed.contains_key(it));
-                let lost: Vec<Change> = changes.filter(is_lost).cloned().collect();
-                // On a Cloud Map service it would outlast the instances, so there it is removed after them.
-                let is_instance = |at: &NotePlace| matches!(at, NotePlace::Instance(_));
-                self.mark_sighting(&self.passed(verdict), &lost, is_instance, plan);
-            }
-        }
-        true
-    }
-
-    /// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the
-    /// next one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
-    /// wait.
-    fn passed(&self, verdict: &Verdict) -> Sighting {
-        let Observation { now, rules, .. } = self;
-        let ripe = now.saturating_sub(rules.guard.wait).unwrap_or(*now);
-        let first_seen = verdict.first_seen.map_or(ripe, |first_seen| first_seen.min(ripe));
-        self.recall_sighting()
-            .filter(|sighting| sighting.first_seen <= ripe)
-            .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, *loss)))
-            .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
-    }
-
-    /// Writes the note: on the instance that had it before, else on the first held one with room for it, else
-    /// elsewhere. Returns false if there is no place for it.
-    fn mark_sighting(
-        &self,
-        sighting: &Sighting,
-        held: &[Change],
-        may_be_at: impl Fn(&NotePlace) -> bool,
-        plan: &mut Plan,
-    ) -> bool {
-        let text = sighting.to_string();
-        let held = held.iter().filter_map(Change::instance_key);
-        let at = self.place_for_note((SIGHTING, &text), held, plan).filter(may_be_at);
-        let mut noted = self.notes(SIGHTING);
-        let is_noted = noted.any(|(place, noted)| Some(&place) == at.as_ref() && noted == text);
-        if let Some(at) = at.as_ref().filter(|_| !is_noted) {
-            self.put_note(at, (SIGHTING, Some(&text)), plan);
-        }
-        self.remove_notes(SIGHTING, |it| Some(it) != at.as_ref(), plan);
-        at.is_some()
     }
 }
 
@@ -332,7 +358,9 @@ impl Observation {
             let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
             let left = (present + came).saturating_sub(gone + passed_on);
             let was_read = self.desired.was_read(&service);
-            Some((service, Loss { lost, left, was_read, was_held: false }))
+            // A full sync says what it could not note.
+            let has_room = self.extent != Extent::Part || self.has_room_for_note(&service);
+            Some((service, Loss { lost, left, was_read, was_held: false, has_room }))
         });
         losses.collect()
     }

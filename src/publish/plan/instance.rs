@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::clusterset::attributes::{is_written, service_port};
 use crate::clusterset::id;
 use crate::model::attributes::{
-    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, PORT, REGION, SCHEMA,
+    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, NAMESPACE, PORT, REGION,
+    SCHEMA, SERVICE, SIGHTING,
 };
 use crate::model::{
     Attributes, Claims, Endpoint, Flow, Foreign, Owner, PortOfService, ServiceRef, attributes,
@@ -89,6 +90,11 @@ pub(super) fn is_managed(key: &str, present: &Attributes) -> bool {
     aws || annotated || exported || place || attributes::is_known_mark(key)
 }
 
+/// Cloud Map's limits for the attributes of an instance, and the longest note of the guard with its key.
+const MAX_ATTRIBUTES: usize = 30;
+const MAX_CHARACTERS: usize = 5000;
+const NOTE_CHARACTERS: usize = 60;
+
 impl Attributes {
     /// The attributes to register in place of these. `RegisterInstance` replaces the whole map, so attributes added by
     /// hand are sent again.
@@ -96,6 +102,10 @@ impl Attributes {
     pub fn carry_over(&self, wanted: &Self) -> Self {
         let others = self.iter().filter(|(key, _)| !is_managed(key, self));
         let mut rewritten: Self = others.collect();
+        // A note is about the Service for which the instance was registered.
+        if [NAMESPACE, SERVICE].iter().any(|mark| self.get(mark) != wanted.get(mark)) {
+            rewritten.remove(SIGHTING);
+        }
         // A registration resets the health to this value, and a registered instance is ready.
         if rewritten.contains_key(INITIAL_HEALTH) {
             rewritten.insert(INITIAL_HEALTH, "HEALTHY");
@@ -107,15 +117,23 @@ impl Attributes {
 
     /// The limit of Cloud Map that they exceed: 30 custom attributes, 5,000 characters in all.
     pub fn beyond_limits(&self) -> Option<String> {
+        self.beyond(MAX_ATTRIBUTES, MAX_CHARACTERS)
+    }
+
+    /// The limit that the attributes of a new instance exceed: a key and 60 characters stay free for the guard's note.
+    pub fn beyond_limits_with_note(&self) -> Option<String> {
+        let problem = self.beyond(MAX_ATTRIBUTES - 1, MAX_CHARACTERS - NOTE_CHARACTERS)?;
+        Some(format!("{problem}; one with {NOTE_CHARACTERS} characters is for the guard's note"))
+    }
+
+    fn beyond(&self, keys: usize, characters: usize) -> Option<String> {
         let own = self.keys().filter(|key| !key.starts_with("AWS_")).count();
         let size: usize = self.iter().map(|(key, value)| key.len() + value.len()).sum();
-        match (own > 30, size > 5000) {
-            (true, _) => Some(format!("{own} attributes, and Cloud Map allows 30")),
-            (_, true) => {
-                Some(format!("{size} characters of attributes, and Cloud Map allows 5,000"))
-            }
-            _ => None,
+        if own > keys {
+            return Some(format!("{own} attributes, and Cloud Map allows 30"));
         }
+        let is_too_long = size > characters;
+        is_too_long.then(|| format!("{size} characters of attributes, and Cloud Map allows 5,000"))
     }
 
     /// The probable owner of an instance that is not ours.

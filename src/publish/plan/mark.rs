@@ -1,222 +1,186 @@
-//! Notes of the function for its later runs. A note is a mark on an instance of ours, set and removed by ordinary
-//! changes of the plan. If no instance of ours has room for one, it is an attribute of a Cloud Map service that is tagged
-//! ours. Instances and services of other owners never get one.
+//! The guard's notes. The loss of a Service that a full sync holds is noted on one of that Service's own instances, as a
+//! mark: so whoever reads the instances that would be lost reads the note as well. A note counts only on an instance with
+//! the marks of its Service, and goes with it. Instances of other owners never get one.
+
+use std::collections::BTreeSet;
 
 use super::change::{Change, Difference};
 use super::observation::{Observation, Plan};
+use crate::guard::{Age, Losses, Sighting, SightingNote, Sightings};
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, Flow, InstanceKey, Owner, Place, ServiceAttributes, ServiceKey};
+use crate::model::{Attributes, InstanceKey, Place, ServiceRef};
 
-/// The longest value of an attribute, and so the longest note.
-const LONGEST: usize = 1024;
-/// Cloud Map's limit for the attributes of a service.
-const MAX_SERVICE_ATTRIBUTES: usize = 30;
-
-/// The place of a note.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NotePlace {
-    Instance(InstanceKey),
-    Service(ServiceKey),
+/// A note on an instance of ours.
+struct Noted<'a> {
+    at: InstanceKey,
+    /// The Service in the marks of the instance.
+    service: ServiceRef,
+    text: &'a str,
 }
 
 impl Observation {
-    /// The places with a note of ours, each with its text.
-    pub fn notes(&self, mark: &'static str) -> impl Iterator<Item = (NotePlace, &str)> {
-        let attribute = service_attribute(&self.owner, mark);
-        self.registry.services.iter().flat_map(move |(key, service)| {
-            let on_instances = self.ours(key).filter_map(move |(id, attributes)| {
-                Some((NotePlace::Instance(InstanceKey::new(key, id)), attributes.get(mark)?))
-            });
-            let on_service = service.attributes.get(&attribute);
-            on_instances.chain(on_service.map(|text| (NotePlace::Service(key.clone()), text)))
+    fn notes(&self) -> impl Iterator<Item = Noted<'_>> {
+        self.registry.services.keys().flat_map(|key| {
+            let noted = self
+                .ours(key)
+                .filter_map(|(id, attributes)| Some((id, attributes, attributes.get(SIGHTING)?)));
+            noted.filter_map(|(id, attributes, text)| {
+                let service = self.owner.service_of(attributes)?;
+                Some(Noted { at: InstanceKey::new(key, id), service, text })
+            })
         })
     }
 
-    /// The Cloud Map services with instances of ours, of which the first that is tagged ours gets the notes, and whether a
-    /// verdict lacks a note, which may be on any of them. There are none if an instance has room for any note and no
-    /// verdict depends on one.
-    pub fn services_for_notes(&self) -> (Vec<ServiceKey>, bool) {
-        let longest = "x".repeat(LONGEST);
-        let keys = self.registry.services.keys().filter(|key| self.has_ours(key));
-        let lacks_note = keys.clone().next().is_some() && self.lacks_note();
-        let mut instances = keys.clone().flat_map(|key| self.ours(key));
-        if !lacks_note && instances.any(|(_, it)| has_room(it, SIGHTING, &longest)) {
-            return (Vec::new(), false);
-        }
-        let mut keys: Vec<ServiceKey> = keys.cloned().collect();
-        // One that all leave for other names comes last: with the last of them its note would be out of sight.
-        keys.sort_by_key(|key| {
-            let mut marked = self.marked_services(key);
-            marked.all(|it| self.holders.claims(&it).is_some_and(|names| !names.contains(key)))
-        });
-        (keys, lacks_note)
-    }
-
-    /// The error that keeps a service of ours from having notes.
-    pub fn unreadable_notes(&self) -> Option<&str> {
-        let mut services = self.registry.services.values();
-        services.find_map(|service| service.attributes.problem()).map(String::as_str)
-    }
-
-    /// The place for a note: one of `instances`, else any instance of ours that the plan does not change, else a Cloud
-    /// Map service of ours.
-    pub fn place_for_note(
-        &self,
-        (mark, text): (&'static str, &str),
-        instances: impl Iterator<Item = InstanceKey>,
-        plan: &Plan,
-    ) -> Option<NotePlace> {
-        let registry = &self.registry;
-        let rooms = instances.filter_map(|at| {
-            let present = registry.instance(&at.service, &at.id)?;
-            has_room(present, mark, text).then(|| (!present.contains_key(mark), at))
-        });
-        if let Some((_, at)) = rooms.min() {
-            return Some(NotePlace::Instance(at));
-        }
-        let mut others = registry.services.keys().flat_map(|key| {
-            let ours = self.ours(key).filter(|(_, present)| has_room(present, mark, text));
-            ours.map(move |(id, _)| InstanceKey::new(key, id))
-        });
-        let is_changed =
-            |at: &InstanceKey| plan.changes.values().flatten().any(|it| it.is_about(at));
-        let is_current = |at: &InstanceKey| registry.services[&at.service].is_current();
-        if let Some(at) = others.find(|at| is_current(at) && !is_changed(at)) {
-            return Some(NotePlace::Instance(at));
-        }
-        let attribute = service_attribute(&self.owner, mark);
-        let mut services = registry.services.iter();
-        let found = services.find(|(_, service)| match &service.attributes {
-            ServiceAttributes::Read(attributes) => {
-                attributes.len() < MAX_SERVICE_ATTRIBUTES || attributes.contains_key(&attribute)
+    /// What full syncs have seen of the loss of each Service, as far as its notes count: the oldest of them.
+    pub fn sightings(&self) -> Sightings {
+        let mut sightings = Sightings::new();
+        for Noted { service, text, .. } in self.notes() {
+            let sighting = SightingNote::parse(text).and_then(|note| note.sighting(&service));
+            let counts =
+                |sighting: &Sighting| sighting.age(self.rules.guard, self.now) != Age::Stale;
+            let Some(sighting) = sighting.filter(counts) else { continue };
+            let oldest = sightings.entry(service).or_insert(sighting);
+            if sighting.first_seen < oldest.first_seen {
+                *oldest = sighting;
             }
-            ServiceAttributes::Unread | ServiceAttributes::Unreadable(_) => false,
-        });
-        found.map(|(key, _)| NotePlace::Service(key.clone()))
-    }
-
-    /// Sets or removes a note at a place.
-    pub fn put_note(&self, at: &NotePlace, note: (&'static str, Option<&str>), plan: &mut Plan) {
-        match at {
-            NotePlace::Instance(at) => self.put_on_instance(at, note, plan),
-            NotePlace::Service(key) => self.put_on_service(key, note, plan),
         }
+        sightings
     }
 
-    /// Removes a note from the places for which `goes` is true.
-    pub fn remove_notes(
+    /// Whether a change removes an instance with a note.
+    pub fn removes_note(&self, change: &Change) -> bool {
+        let instance = change.instance().unwrap_or_default();
+        let present = self.registry.instance(&change.place().key, instance);
+        change.marked().is_some() && present.is_some_and(|it| it.contains_key(SIGHTING))
+    }
+
+    /// Whether an instance of the Service has room for a note.
+    pub fn has_room_for_note(&self, service: &ServiceRef) -> bool {
+        let text = SightingNote::of(&Losses::new(), self.now).to_string() + LONGEST_ENTRY;
+        self.rooms(service, &text).next().is_some()
+    }
+
+    /// The instances of a Service that have room for a note.
+    fn rooms(&self, service: &ServiceRef, text: &str) -> impl Iterator<Item = InstanceKey> {
+        self.registry.services.keys().flat_map(move |key| {
+            let own = self.marked(key).filter(move |instance| instance.service == *service);
+            let with_room = own.filter(move |instance| {
+                let mut noted = instance.attributes.clone();
+                noted.insert(SIGHTING, text);
+                noted.beyond_limits().is_none()
+            });
+            with_room.map(move |instance| InstanceKey::new(key, instance.id))
+        })
+    }
+
+    /// Plans the note of a Service's loss in place of others that the Service has, on an instance for which `may_be_at` is
+    /// true, and rather on one that the loss is about: with that it goes. Returns false if none has room for it.
+    pub fn add_note(
         &self,
-        mark: &'static str,
-        goes: impl Fn(&NotePlace) -> bool,
+        service: &ServiceRef,
+        note: &SightingNote,
+        lost: &BTreeSet<InstanceKey>,
+        may_be_at: impl Fn(&InstanceKey, &Plan) -> bool,
+        plan: &mut Plan,
+    ) -> bool {
+        let text = note.to_string();
+        let is_noted = |at: &InstanceKey| {
+            let present = self.registry.instance(&at.service, &at.id);
+            present.is_some_and(|attributes| attributes.contains_key(SIGHTING))
+        };
+        let rooms = self.rooms(service, &text).filter(|at| may_be_at(at, plan));
+        let Some(at) = rooms.min_by_key(|at| (!is_noted(at), !lost.contains(at), at.clone()))
+        else {
+            return false;
+        };
+        self.take_notes_off(|noted, of| of == service && *noted != at, plan);
+        self.put_note(&at, service, Some(text), plan)
+    }
+
+    /// Plans to take the notes off the instances for which `goes` is true.
+    pub fn take_notes_off(
+        &self,
+        goes: impl Fn(&InstanceKey, &ServiceRef) -> bool,
         plan: &mut Plan,
     ) {
-        for (at, _) in self.notes(mark).filter(|(at, _)| goes(at)) {
-            self.put_note(&at, (mark, None), plan);
+        for Noted { at, service, .. } in self.notes() {
+            let goes_with_it = |change: &Change| {
+                let is_removed = change.loses().is_some() && change.waits_for().is_none();
+                change.is_about(&at) && (is_removed || self.passes_on(change))
+            };
+            let mut changes = plan.changes.values().flatten();
+            if goes(&at, &service) && !changes.any(goes_with_it) {
+                self.put_note(&at, &service, None, plan);
+            }
         }
     }
 
-    /// Takes over the guard's notes on instances that an earlier plan of the run has left open, unless the plan has
-    /// one.
-    pub fn keep_notes(&self, open: &[Change], plan: &mut Plan) {
-        let noted = |change: &Change| {
-            let Change::Rewrite { attributes, differences, .. } = change else { return None };
-            let is_noted = |it: &Difference| it.attribute == SIGHTING && it.wanted.is_some();
-            let text = attributes.get(SIGHTING).filter(|_| differences.iter().any(is_noted))?;
-            Some((change.instance_key()?, text.to_owned()))
-        };
-        if plan.changes.values().flatten().any(|it| noted(it).is_some()) {
-            return;
-        }
-        for (at, text) in open.iter().filter_map(noted) {
-            self.put_on_instance(&at, (SIGHTING, Some(&text)), plan);
-        }
+    /// Whether the instance passes to another Service, which drops the note.
+    pub fn passes_on(&self, change: &Change) -> bool {
+        let Change::Rewrite { place, instance, attributes, .. } = change else { return false };
+        let present = self.registry.instance(&place.key, instance);
+        present.and_then(|present| self.owner.service_of(present))
+            != self.owner.service_of(attributes)
     }
 
-    /// In the rewrite that is planned for the instance, or in an additional one. A deregistered instance loses its
-    /// mark.
-    fn put_on_instance(
+    /// Plans a note, in the turn in which the instance is deregistered if there is one. Returns false if the policy does not
+    /// allow it.
+    fn put_note(
         &self,
         at: &InstanceKey,
-        (mark, text): (&'static str, Option<&str>),
+        service: &ServiceRef,
+        text: Option<String>,
         plan: &mut Plan,
-    ) {
-        let Some(present) = self.registry.instance(&at.service, &at.id) else { return };
-        let difference = difference(mark, present.get(mark), text);
-        let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
-            let mut changes = changes.iter_mut();
-            let change = changes.find(|change| {
-                let is_new = matches!(change, Change::Register { .. });
-                !is_new && change.is_about(at)
-            });
-            Some((turn.clone(), change?))
-        });
-        let (turn, planned) = planned.unzip();
-        match planned {
-            Some(Change::Rewrite { attributes, differences, .. }) => {
-                set(attributes, mark, text);
-                differences.push(difference);
-            }
-            Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
-            _ => {
-                let mut attributes = present.clone();
-                set(&mut attributes, mark, text);
-                let place = Place::of(&at.service, &self.registry);
-                let change = Change::rewrite(place, at.id.clone(), attributes, vec![difference]);
-                let marked = self.owner.service_of(present);
-                if let Some(marked) = marked.filter(|_| self.rules.policy.allows(&change)) {
-                    // In the turn that deregisters it: a rewrite in another turn could register it again afterwards.
-                    plan.add(turn.unwrap_or(marked), change);
-                }
-            }
+    ) -> bool {
+        let present = self.registry.instance(&at.service, &at.id);
+        let present = present.and_then(|attributes| attributes.get(SIGHTING));
+        let difference = difference(present, text.as_deref());
+        if present == text.as_deref() {
+            return true;
         }
+        let (place, instance) = (Place::of(&at.service, &self.registry), at.id.clone());
+        let change = Change::Note { place, instance, service: service.clone(), difference, text };
+        if !self.rules.policy.allows(&change) {
+            return false;
+        }
+        let is_removed = |change: &Change| change.is_about(at) && change.loses().is_some();
+        let turn = plan.changes.iter().find(|(_, changes)| changes.iter().any(is_removed));
+        let turn = turn.map_or(service, |(turn, _)| turn).clone();
+        plan.add(turn, change);
+        true
     }
 
-    /// In the turn of a Service with instances there.
-    fn put_on_service(
+    /// The attributes that write a note on an instance as Cloud Map has it; `None` if it is not an instance of this Service
+    /// any more.
+    pub fn with_note(
         &self,
-        key: &ServiceKey,
-        (mark, text): (&'static str, Option<&str>),
-        plan: &mut Plan,
-    ) {
-        let attribute = service_attribute(&self.owner, mark);
-        let present = self.registry.services.get(key);
-        let present = present.and_then(|service| service.attributes.get(&attribute));
-        let difference = difference(&attribute, present, text);
-        let place = Place::of(key, &self.registry);
-        let change = Change::NoteOnService { place, difference, text: text.map(str::to_owned) };
-        let turn = self.marked_services(key).next();
-        if let Some(turn) = turn.filter(|_| self.rules.policy.allows(&change)) {
-            plan.add(turn, change);
+        service: &ServiceRef,
+        present: &Attributes,
+        text: Option<&str>,
+    ) -> Option<Attributes> {
+        if self.owner.service_of(present).as_ref() != Some(service) {
+            return None;
         }
+        let mut attributes = present.clone();
+        set_note(&mut attributes, text);
+        Some(attributes)
     }
 }
 
-/// Whether an instance with one more mark stays within Cloud Map's limits for attributes.
-fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
-    let mut attributes = present.clone();
-    set(&mut attributes, mark, Some(text));
-    attributes.beyond_limits().is_none()
-}
+/// The longest entry of a Service in a note: a Cloud Map service has at most 1,000 instances, a Service at most 20 names.
+const LONGEST_ENTRY: &str = " 3fa9c1+20000";
 
-/// The attribute of a service for a note about a cluster: several clusters may have instances in the service.
-fn service_attribute(owner: &Owner, mark: &str) -> String {
-    let flow = match owner.flow {
-        Flow::Annotations => "",
-        Flow::Exports => "exports/",
-    };
-    format!("{mark}/{flow}{}", owner.cluster)
-}
-
-fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
+/// Sets the note of an instance, or takes it off.
+pub fn set_note(attributes: &mut Attributes, text: Option<&str>) {
     match text {
-        Some(text) => attributes.insert(mark, text),
-        None => attributes.remove(mark),
+        Some(text) => attributes.insert(SIGHTING, text),
+        None => attributes.remove(SIGHTING),
     }
 }
 
 /// The difference in a note for the report: only the time at its start.
-fn difference(attribute: &str, present: Option<&str>, text: Option<&str>) -> Difference {
+fn difference(present: Option<&str>, text: Option<&str>) -> Difference {
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     let (present, wanted) = (present.map(time), text.map(time));
-    Difference { attribute: attribute.to_owned(), present, wanted }
+    Difference { attribute: SIGHTING.to_owned(), present, wanted }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::change::{Change, ChangesByService};
 use super::claims::Holders;
 use super::guard::GuardBaseline;
+use super::mark::set_note;
 use super::reason::{HeldBack, Reason};
 use super::removals::{DeregisterReason, WaitsFor};
 use crate::guard::{Extent, GuardStatus};
@@ -134,8 +135,10 @@ impl Observation {
             (Change::Deregister { instance, .. }, Some(instances)) => {
                 instances.remove(instance);
             }
-            (Change::NoteOnService { difference, text, .. }, _) => {
-                present.attributes.set(&difference.attribute, text.as_deref());
+            (Change::Note { instance, text, .. }, Some(instances)) => {
+                if let Some(attributes) = instances.get_mut(instance) {
+                    set_note(attributes, text.as_deref());
+                }
             }
             _ => {}
         }
@@ -204,7 +207,10 @@ impl Plan {
     }
 
     /// Takes the changes out of the plan for which `goes` is true, each with the Service of its turn.
-    pub(super) fn take(&mut self, goes: impl Fn(&Change) -> bool) -> Vec<(ServiceRef, Change)> {
+    pub(super) fn take(
+        &mut self,
+        mut goes: impl FnMut(&Change) -> bool,
+    ) -> Vec<(ServiceRef, Change)> {
         let of_turn = |(turn, changes): (&ServiceRef, &mut Vec<Change>)| {
             let taken = changes.extract_if(.., |change| goes(change));
             taken.map(|change| (turn.clone(), change)).collect::<Vec<_>>()

@@ -67,8 +67,8 @@ impl Plan {
         additions
     }
 
-    /// Leaves out the changes of which something was not read in this run, and with these the removal of the instance with
-    /// the guard's note: the next run goes on by it.
+    /// Leaves out the changes of which something was not read in this run. If a removal is among them, the instance with
+    /// the note of its Service stays: the next run goes on by it.
     pub(super) fn leave_out_old(&mut self, observation: &Observation) {
         if observation.registry.is_current() {
             return;
@@ -76,10 +76,17 @@ impl Plan {
         let turns = in_turns(std::mem::take(&mut self.changes)).into_iter();
         let (left, mut turns): (Vec<_>, Vec<_>) =
             turns.partition(|turn| !observation.old(turn).is_empty());
-        if !left.is_empty() {
-            let removes_note = |change: &Change| observation.removes_note(change);
-            turns.retain(|turn| !turn.values().flatten().any(removes_note));
-        }
+        let losing: BTreeSet<&ServiceRef> = left
+            .iter()
+            .flat_map(ChangesByService::values)
+            .flatten()
+            .filter_map(Change::loses)
+            .collect();
+        let removes_note = |change: &Change| {
+            observation.removes_note(change)
+                && change.marked().is_some_and(|service| losing.contains(service))
+        };
+        turns.retain(|turn| !turn.values().flatten().any(removes_note));
         self.changes = turns.into_iter().flatten().collect();
     }
 }
@@ -141,7 +148,7 @@ impl RereadScope {
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
         let claimed = holders.claimed_by(&self.services).filter(|key| !self.keys.contains(*key));
         let held_elsewhere =
-            claimed.filter_map(|key| Some((key.clone(), holders.holder(key)?.clone())));
+            claimed.filter_map(|key| Some((key.clone(), holders.keeper(key)?.clone())));
         let desired = Desired {
             held_elsewhere: held_elsewhere.collect(),
             namespaces,

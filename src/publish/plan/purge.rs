@@ -3,10 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::mark::NotePlace;
 use super::observation::{Observation, Plan};
 use super::removals::DeregisterReason;
-use crate::model::attributes::SIGHTING;
 use crate::model::{Owner, Place, Registry};
 
 impl Registry {
@@ -28,8 +26,6 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
             plan.add(instance.service, change);
         }
     }
-    // Those on Cloud Map services: the others go with the instances.
-    observation.remove_notes(SIGHTING, |at| matches!(at, NotePlace::Service(_)), &mut plan);
     plan.note_foreign(observation);
     plan.note_present(&observation.registry);
     plan.in_order()

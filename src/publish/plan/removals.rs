@@ -204,6 +204,8 @@ impl<'a> Removals<'a> {
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
+            // The name is kept for a Service that the guard holds: until that is decided the others stay, too.
+            None if holders.kept_for(key).is_some_and(|kept_for| kept_for != marked) => None,
             None => self.without_holder(key, candidate),
         }
     }

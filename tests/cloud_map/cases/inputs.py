@@ -21,8 +21,6 @@ def long_texts(trial: Trial) -> None:
         ("create_service", "CreatorRequestId", {"Name": "web", "NamespaceId": namespace, "CreatorRequestId": "x" * 65}),
         ("register_instance", "CreatorRequestId", {"ServiceId": service, "InstanceId": "a", "Attributes": {"k": "v"}, "CreatorRequestId": "x" * 65}),
         ("get_instance", "InstanceId", {"ServiceId": service, "InstanceId": "x" * 65}), ("get_service", "Id", {"Id": "x" * 256}),
-        ("update_service_attributes", "a key", {"ServiceId": service, "Attributes": {"k" * 256: "v"}}),
-        ("update_service_attributes", "a value", {"ServiceId": service, "Attributes": {"k": "v" * 1025}}),
     ]  # fmt: skip
     for operation, member, parameters in calls:
         trial.expect(f"{operation}: {member}", "400 InvalidInput", trial.answer(operation, **parameters))
@@ -56,7 +54,6 @@ def input_is_checked_first(trial: Trial) -> None:
         ("update_service", {"Id": service["ServiceId"], "Service": {"Description": long}}),
         ("register_instance", {**service, "InstanceId": long, "Attributes": {"k": "v"}}), ("deregister_instance", {**service, "InstanceId": long}),
         ("get_instance", {**service, "InstanceId": long}), ("list_instances", {**service, "MaxResults": 0}),
-        ("update_service_attributes", {**service, "Attributes": {"k": long}}), ("delete_service_attributes", {**service, "Attributes": []}),
     ]  # fmt: skip
     for operation, parameters in calls:
         trial.expect(operation, "400 InvalidInput", trial.answer(operation, **parameters))

@@ -156,38 +156,6 @@ def error_of_an_update_in_http(trial: Trial) -> None:
 def unknown_service(trial: Trial) -> None:
     calls: list[tuple[str, dict[str, object]]] = [
         ("get_service", {"Id": UNKNOWN}), ("delete_service", {"Id": UNKNOWN}), ("update_service", {"Id": UNKNOWN, "Service": {}}),
-        ("get_service_attributes", {"ServiceId": UNKNOWN}), ("update_service_attributes", {"ServiceId": UNKNOWN, "Attributes": {"k": "v"}}),
     ]  # fmt: skip
     for operation, parameters in calls:
         trial.expect(operation, "400 ServiceNotFound", trial.answer(operation, **parameters))
-
-
-@case("The attributes of a service are merged by an update, and removed by key.", API + "API_UpdateServiceAttributes.html")
-def attributes_of_a_service(trial: Trial) -> None:
-    service, cloud_map = trial.scratch.service(), trial.cloud_map
-
-    def attributes() -> dict[str, str]:
-        return cloud_map.get_service_attributes(ServiceId=service)["ServiceAttributes"].get("Attributes", {})
-
-    trial.expect("of a new service", {}, attributes())
-    cloud_map.update_service_attributes(ServiceId=service, Attributes={"one": "1", "two": "2"})
-    cloud_map.update_service_attributes(ServiceId=service, Attributes={"two": "3", "four": "4"})
-    trial.eventually("after two updates", {"one": "1", "two": "3", "four": "4"}, attributes)
-    cloud_map.delete_service_attributes(ServiceId=service, Attributes=["one", "absent"])
-    trial.eventually("after a removal", {"two": "3", "four": "4"}, attributes)
-    shown = cloud_map.get_service_attributes(ServiceId=service)["ServiceAttributes"]
-    trial.expect("the members", ["Attributes", "ResourceOwner", "ServiceArn"], sorted(shown))
-
-
-@case("A service has at most 30 attributes, and a call names 1 to 30.", API + "API_UpdateServiceAttributes.html")
-def number_of_service_attributes(trial: Trial) -> None:
-    service = trial.scratch.service()
-    rows = [
-        (range(31), "400 InvalidInput"),
-        (range(0), "400 InvalidInput"),
-        (range(30), "accepted"),
-        (range(30, 31), "400 ServiceAttributesLimitExceededException"),
-    ]
-    for numbers, wanted in rows:
-        answered = trial.answer("update_service_attributes", ServiceId=service, Attributes={f"k{number}": "v" for number in numbers})
-        trial.expect(f"{len(numbers)} attributes from k{numbers.start}", wanted, answered)

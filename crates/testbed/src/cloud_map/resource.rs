@@ -106,7 +106,6 @@ pub struct Service {
     pub creator_request_id: Option<String>,
     pub created: Instant,
     pub tags: BTreeMap<String, String>,
-    pub attributes: BTreeMap<String, String>,
     /// Changed by `State::put` alone.
     pub instances: BTreeMap<String, History>,
     pub health: BTreeMap<String, &'static str>,

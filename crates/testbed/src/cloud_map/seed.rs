@@ -152,6 +152,15 @@ impl CloudMap {
         });
     }
 
+    /// Another party deregisters an instance; it is gone at once.
+    pub fn remove_instance(&self, service_id: &str, id: &str) {
+        self.change(|state| {
+            let now = state.now;
+            seeded(state, service_id).raise_revision(now);
+            state.put(service_id, id, now, (now, now), None);
+        });
+    }
+
     /// Another party deletes a service with all that is in it.
     pub fn remove_service(&self, service_id: &str) {
         self.change(|state| {
@@ -212,8 +221,6 @@ pub struct ServiceView {
     pub health_check: Option<Value>,
     /// Whether it has HealthCheckCustomConfig.
     pub custom_health: bool,
-    /// Its own attributes.
-    pub attributes: BTreeMap<String, String>,
 }
 
 impl CloudMap {
@@ -290,6 +297,5 @@ fn view(id: &str, service: &Service) -> ServiceView {
         dns: service.dns.clone(),
         health_check: service.health_check.clone(),
         custom_health: service.custom_health,
-        attributes: service.attributes.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! Creates, changes, deletes, gets and lists services, and has their own attributes. Creation and deletion are
+//! Creates, changes, deletes, gets and lists services. Creation and deletion are
 //! synchronous; a change is an operation. A list does not contain the namespace of a service.
 
 use std::collections::BTreeMap;
@@ -62,7 +62,6 @@ impl State {
             creator_request_id: None,
             created: self.now,
             tags: BTreeMap::new(),
-            attributes: BTreeMap::new(),
             instances: BTreeMap::new(),
             health: BTreeMap::new(),
             revisions: vec![(self.now, FIRST_REVISION)],
@@ -223,59 +222,6 @@ fn changed_records(service: &Service, change: Input<'_>) -> Checked<DnsConfig> {
 
 fn words<'a>(records: impl Iterator<Item = &'a (RecordType, i64)>) -> String {
     records.map(|(kind, _)| kind.word()).collect::<Vec<_>>().join(", ")
-}
-
-const ATTRIBUTES_PER_SERVICE: usize = 30;
-
-impl State {
-    pub fn get_service_attributes(&mut self, input: Input<'_>) -> Checked<Value> {
-        let id = self.service_id(input, "ServiceId")?;
-        let namespace = &self.services[&id].namespace;
-        Ok(json!({ "ServiceAttributes": {
-            "ServiceArn": self.service_arn(namespace, &id),
-            "ResourceOwner": self.owner_of(namespace),
-            "Attributes": self.services[&id].attributes,
-        }}))
-    }
-
-    pub fn update_service_attributes(&mut self, input: Input<'_>) -> Checked<Value> {
-        let new = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
-        refuse_size(new.len())?;
-        if let Some((key, _)) =
-            new.iter().find(|(key, value)| key.len() > 255 || value.len() > 1024)
-        {
-            return Err(ApiError::invalid(format!(
-                "The service attribute {key} is longer than 255 and 1024 characters"
-            )));
-        }
-        let id = self.service_id(input, "ServiceId")?;
-        let mut union = self.services[&id].attributes.clone();
-        union.extend(new);
-        if union.len() > ATTRIBUTES_PER_SERVICE {
-            let message = format!("A service can have at most {ATTRIBUTES_PER_SERVICE} attributes");
-            return Err(ApiError::new(400, "ServiceAttributesLimitExceededException", message));
-        }
-        self.services.get_mut(&id).expect("its id was just found").attributes = union;
-        Ok(json!({}))
-    }
-
-    pub fn delete_service_attributes(&mut self, input: Input<'_>) -> Checked<Value> {
-        let keys = input.texts("Attributes")?.ok_or_else(|| absent("Attributes"))?;
-        refuse_size(keys.len())?;
-        let id = self.service_id(input, "ServiceId")?;
-        let service = self.services.get_mut(&id).expect("its id was just found");
-        service.attributes.retain(|key, _| !keys.contains(&key.as_str()));
-        Ok(json!({}))
-    }
-}
-
-fn refuse_size(size: usize) -> Checked<()> {
-    if (1..=ATTRIBUTES_PER_SERVICE).contains(&size) {
-        return Ok(());
-    }
-    Err(ApiError::invalid(format!(
-        "Attributes must have 1 to {ATTRIBUTES_PER_SERVICE} members, not {size}"
-    )))
 }
 
 const FILTERS: [(&str, &[&str]); 2] = [("NAMESPACE_ID", &["EQ"]), ("RESOURCE_OWNER", &["EQ"])];

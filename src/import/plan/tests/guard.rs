@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::guard::{Extent, Guard, Loss, Sighting};
+use crate::guard::{Extent, Guard, Loss, SightingNote};
 use crate::import::plan::limits::Judgement;
 use crate::import::plan::{GuardedRun, Note, Tally};
 use crate::model::{ClusterArn, GuardState, ServiceRef, SignedDuration, Timestamp};
@@ -19,7 +19,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     let tally = |(name, present, lost, ends): &(&str, usize, usize, bool)| {
         let (left, lost) = (present - lost, *lost);
         let was_read = !ends && !name.ends_with("seen in Cloud Map");
-        let loss = Loss { lost, left, was_read, was_held: false };
+        let loss = Loss { lost, left, was_read, was_held: false, has_room: true };
         let tally = Tally { present: *present, loss, ..Tally::default() };
         (ServiceRef::new("shop", *name), tally)
     };
@@ -128,8 +128,8 @@ fn cluster_that_cannot_remember_keeps_its_imports_until_a_person_confirms() {
     let judged = imports_only.judge(&all, None);
     assert_eq!(judged.note(&imports_only, None, true), None);
     let status = judged.status.expect("a verdict");
-    assert!(status.later_look && status.lifts_from().is_none());
-    insta::assert_snapshot!(status.to_string(), @r#"imports shop/a, shop/b would lose 8 of 8 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#);
+    assert!(status.is_later_look() && status.lifts_from().is_none());
+    insta::assert_snapshot!(status.to_string(), @r#"imports shop/a, shop/b would lose 8 of 8 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); no later run can know of the loss of imports shop/a, shop/b, since it could not be noted, so these imported endpoints stay until {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#);
 }
 
 #[test]
@@ -142,14 +142,14 @@ fn part_that_could_not_be_read_adds_to_a_loss_and_removes_no_note() {
     all.get_mut(&ServiceRef::new("shop", "a")).expect("it").loss.lost = 0;
     let judged = run(&blue).judge(&all, None);
     assert_eq!(state(&judged), None);
-    let sighting = Sighting::of(
+    let noted = SightingNote::of(
         &[(
             ServiceRef::new("shop", "a"),
-            Loss { lost: 4, left: 0, was_read: false, was_held: false },
+            Loss { lost: 4, left: 0, was_read: false, was_held: false, has_room: true },
         )]
         .into_iter()
         .collect(),
         at(0),
     );
-    assert_eq!(judged.note(&run(&blue), Some(&sighting), true), None);
+    assert_eq!(judged.note(&run(&blue), Some(&noted), true), None);
 }

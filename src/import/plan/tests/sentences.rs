@@ -1,5 +1,6 @@
 //! The sentence of each reason for which an import is held back, and the lines of the changes, as the report has them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ fn addresses(count: u8) -> Reason {
 fn guard(endpoints: usize) -> Reason {
     let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
     let service = ServiceRef::new("shop", "web");
-    let loss = Loss { lost: 20, left: 0, was_read: true, was_held: false };
+    let loss = Loss { lost: 20, left: 0, was_read: true, was_held: false, has_room: true };
     let run = Circumstances {
         guard: Guard::default(),
         now: Timestamp::UNIX_EPOCH,
@@ -38,7 +39,7 @@ fn guard(endpoints: usize) -> Reason {
         instances: 30,
         unread: 0,
         first_seen: None,
-        is_new: false,
+        new: BTreeSet::new(),
     };
     Reason::Guard { endpoints, status: Arc::new(verdict.status(run)) }
 }

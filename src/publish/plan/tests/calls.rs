@@ -82,9 +82,16 @@ impl Simulation {
                 self.assert_still_served(change);
             }
             Change::UpdateService { update, .. } => self.update_service(&key, update),
-            Change::NoteOnService { difference, text, .. } => {
-                let service = self.world.0.registry.services.get_mut(&key).expect("it exists");
-                service.attributes.set(&difference.attribute, text.as_deref());
+            Change::Note { instance, service, text, .. } => {
+                let observation = &self.world.0;
+                // One that is gone is not registered again.
+                let noted = observation
+                    .registry
+                    .instance(&key, instance)
+                    .and_then(|present| observation.with_note(service, present, text.as_deref()));
+                if let Some(attributes) = noted {
+                    self.instances(&key).insert(instance.clone(), attributes);
+                }
             }
             Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
         }

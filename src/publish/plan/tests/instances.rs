@@ -277,7 +277,7 @@ fn attributes_of_annotations_are_registered_and_listed_in_a_mark() {
 #[test]
 fn instance_with_more_attributes_than_cloud_map_takes_is_neither_registered_nor_rewritten() {
     let new = World::of(annotated(40)).http("web", []);
-    assert_snapshot!(new.planned(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+    assert_snapshot!(new.planned(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; one with 60 characters is for the guard's note; it is neither registered nor rewritten (AttributeLimit)");
     let present = new.clone().http("web", [("a", right())]);
     assert_snapshot!(present.planned(), @"! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
 }

@@ -1,36 +1,43 @@
 //! What the guard holds: a full sync that would lose more than half of a cluster's instances, and more than the
-//! minimum, of several Services or of one that is gone, takes none of them out, and notes the loss on something of
-//! ours if there is room.
+//! minimum, of several Services or of one that is gone, takes none of them out, and notes the loss of each Service on one of
+//! that Service's instances, if there is room.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, NAMES, World};
-use super::{Held, Key, Registry, instances, marks, served};
-use crate::fleet::Attributes;
+use super::{Key, Registry, instances, marks, served};
 
 pub const SIGHTING: &str = "cloud-map-sync/guard";
 /// The most attributes of an instance, beside those of AWS.
 const MOST_ATTRIBUTES: usize = 30;
 
-/// The clusters whose loss is noted nowhere since there is no room: only a person's `confirm` lets it pass.
+/// The clusters with a Service whose loss could not be noted, since none of its instances has room: only a person's
+/// `confirm` lets it pass.
 pub fn unnoted(world: &World, registry: &Registry) -> Vec<usize> {
-    let is_unnoted = |it: &usize| {
-        !standing(world, registry, *it).is_empty()
-            && !is_noted(world, registry, *it)
-            && !has_room(world, registry, *it)
+    let has_unnoted = |cluster: &usize| {
+        let standing = standing(world, registry, *cluster);
+        standing
+            .values()
+            .any(|instances| !is_noted(registry, instances) && !has_room(registry, instances))
     };
-    served(world).filter(is_unnoted).collect()
+    served(world).filter(has_unnoted).collect()
 }
 
-/// Whether an instance of the cluster takes one more attribute, or a service with our tag that has such an instance.
-fn has_room(world: &World, registry: &Registry, cluster: usize) -> bool {
-    let used = registry.iter().filter(|(key, _)| world.is_used(&key.0)).map(|(_, held)| held);
-    let has_room = |held: &Held, attributes: &Attributes| {
-        let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
-        let is_of_cluster = marks(world, attributes).is_some_and(|(of, _)| of == cluster);
-        is_of_cluster && (held.is_tagged || own < MOST_ATTRIBUTES)
+/// Whether one of the instances of a Service takes one more attribute.
+fn has_room(registry: &Registry, instances: &Instances<'_>) -> bool {
+    let own = |(key, id): &(&Key, &String)| {
+        let attributes = &registry[*key].instances[*id];
+        attributes.keys().filter(|key| !key.starts_with("AWS_")).count()
     };
-    { used }.any(|held| held.instances.values().any(|it| has_room(held, it)))
+    instances.iter().any(|at| own(at) < MOST_ATTRIBUTES)
+}
+
+/// Whether one of the instances of a Service has a note.
+fn is_noted(registry: &Registry, instances: &Instances<'_>) -> bool {
+    instances.iter().any(|(key, id)| {
+        let held = registry.get(*key).and_then(|held| held.instances.get(*id));
+        held.is_some_and(|attributes| attributes.contains_key(SIGHTING))
+    })
 }
 
 /// `first` is what the first full sync left, `rest` what stays once the loss was seen long enough.
@@ -43,7 +50,7 @@ pub fn held(
     for cluster in served(world) {
         let [before, after, left] = [start, first, rest].map(|it| standing(world, it, cluster));
         // One that was seen before may pass at once.
-        if is_noted(world, start, cluster) {
+        if before.values().any(|instances| is_noted(start, instances)) {
             continue;
         }
         let losses: BTreeMap<&str, usize> = before
@@ -66,8 +73,14 @@ pub fn held(
                 "the guard does not hold {service} of {name}: {losses:?} of {total}"
             ));
         }
-        if !is_noted(world, first, cluster) && has_room(world, first, cluster) {
-            return Err(format!("the guard holds {losses:?} of {name}, and notes it nowhere"));
+        let is_without_note = |service: &&&str| {
+            let instances = &after[**service];
+            !is_noted(first, instances) && has_room(first, instances)
+        };
+        if let Some(service) = losses.keys().find(is_without_note) {
+            return Err(format!(
+                "the guard holds {losses:?} of {name}, and does not note {service}"
+            ));
         }
     }
     Ok(())
@@ -81,8 +94,11 @@ fn lost<'a>(service: &str, from: &Standing<'a>, to: &Standing<'a>) -> usize {
     gone.len().saturating_sub(of(to).difference(&kept).count())
 }
 
+/// Each instance with its Cloud Map service.
+type Instances<'a> = BTreeSet<(&'a Key, &'a String)>;
+
 /// Instances by their Service.
-type Standing<'a> = BTreeMap<&'a str, BTreeSet<(&'a Key, &'a String)>>;
+type Standing<'a> = BTreeMap<&'a str, Instances<'a>>;
 
 /// The instances of a cluster in the namespaces that the function uses.
 fn standing<'a>(world: &World, registry: &'a Registry, cluster: usize) -> Standing<'a> {
@@ -97,13 +113,7 @@ fn standing<'a>(world: &World, registry: &'a Registry, cluster: usize) -> Standi
 
 /// Whether a loss was noted.
 pub fn is_noted_anywhere(world: &World, registry: &Registry) -> bool {
-    served(world).any(|it| is_noted(world, registry, it))
-}
-
-fn is_noted(world: &World, registry: &Registry, cluster: usize) -> bool {
-    let on_instance = |held: &Held| {
-        let is_of_cluster = |it| marks(world, it).is_some_and(|(of, _)| of == cluster);
-        held.instances.values().any(|it| it.contains_key(SIGHTING) && is_of_cluster(it))
-    };
-    registry.values().any(|held| held.has_sighting || on_instance(held))
+    served(world).any(|cluster| {
+        standing(world, registry, cluster).values().any(|instances| is_noted(registry, instances))
+    })
 }

@@ -28,7 +28,6 @@ pub const MOST_IN_NAMESPACE: usize = 2000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub is_tagged: bool,
-    pub has_sighting: bool,
     pub records: Option<Vec<RecordType>>,
     pub ttls: BTreeSet<i64>,
     pub instances: BTreeMap<String, Attributes>,
@@ -44,7 +43,6 @@ pub fn registry(fleet: &Fleet, world: &World) -> Registry {
         let held = Held {
             is_tagged: view.tags.get("cloud-map-sync/owner").map(String::as_str)
                 == Some(world.settings.owner),
-            has_sighting: view.attributes.keys().any(|it| it.contains("guard")),
             ttls: view.dns.iter().flat_map(|dns| dns.records.iter().map(|(_, it)| *it)).collect(),
             records: view.dns.map(|dns| dns.records.into_iter().map(|(it, _)| it).collect()),
             instances: fleet.cloud_map.instances(&view.id),

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::{Shop, confirmed, held, lost, marks, shops, stand};
+use super::{Shop, confirmed, held, lost, note_of, noted as noted_on, shops, stand};
 use crate::model::attributes::{POD, SIGHTING};
-use crate::model::{GuardState, Place, Selection};
-use crate::publish::passes::{Step, Turn, by_turn};
+use crate::model::{GuardState, Outcome, Place, Selection};
+use crate::publish::passes::{Effect, Step, Turn, by_turn};
 use crate::publish::plan::tests::world::{
-    NOW, World, foreign, key, lines_of, named, ours, own, pod, pods, service, with,
+    World, foreign, key, lines_of, named, ours, own, pod, pods, service, with,
 };
 use crate::publish::plan::{
     Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, Task, plan,
@@ -104,7 +104,7 @@ fn remainder_without_a_first_judgement_is_not_judged() {
 
 /// With `c`, which stays and carries the note of an earlier loss.
 fn noted(world: World) -> World {
-    let marked = with(own("c", "shop/c", "10.0.2.1").1, SIGHTING, &NOW.to_string());
+    let marked = with(own("c", "shop/c", "10.0.2.1").1, SIGHTING, &note_of("c"));
     world
         .service(service("shop/c", "http/c").ready([pod("one", "10.0.2.1")]))
         .http("c", [("c", with(marked, POD, "one"))])
@@ -116,26 +116,17 @@ fn changes_of_the_note(plan: &Plan) -> usize {
 }
 
 #[test]
-fn note_stays_until_a_full_sync_that_is_judged_once_finds_no_loss() {
+fn note_stays_until_the_judgement_that_finds_no_loss() {
     let world = noted(replaced(&[("a", 6, 6), ("b", 6, 6)]));
-    assert!(judged(&world).is_some());
+    let judged = judged(&world);
+    assert!(judged.is_some());
     assert_eq!(changes_of_the_note(&world.plan()), 0, "the second judgement may hold it");
     let once = noted(replaced(&[("a", 2, 2), ("b", 1, 1)]));
-    assert!(judged(&once).is_none());
+    assert!(self::judged(&once).is_none());
     assert_eq!(changes_of_the_note(&once.plan()), 1, "it is over");
-    // The second judgement itself, of the last removals, leaves the note to the next run.
-    let judged = judged(&world);
-    let mut late = registered(world, 6);
-    for place in ["http/a", "http/b"] {
-        late = late.with(place, |it| {
-            let instances = it.instances.as_mut().expect("they were read");
-            // One of the old instances, and all new ones.
-            instances.retain(|id, _| id.ends_with("-0") || id.starts_with("ip-"));
-        });
-    }
-    let plan = remainder(late, judged);
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 1, 1));
-    assert_eq!(changes_of_the_note(&plan), 0);
+    let plan = remainder(registered(world, 6), judged);
+    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 6, 6));
+    assert_eq!(changes_of_the_note(&plan), 1, "the second judgement says so");
 }
 
 #[test]
@@ -159,9 +150,10 @@ fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
     // Cloud Map still refuses the registrations.
     plan.changes.values_mut().for_each(|it| it.retain(|it| !matches!(it, Change::Register { .. })));
     let noted = super::after(world.clone(), &plan);
-    assert_eq!(marks(&noted).len(), 1, "{}", lines_of(&plan));
-    // The same loss is seen a second time in this run: its note stays as it is.
-    assert_eq!(marks(&super::after(noted.clone(), &remainder(noted, judged))).len(), 1);
+    assert_eq!(noted_on(&noted), ["a-0", "b-0"], "{}", lines_of(&plan));
+    // The same loss is seen a second time in this run: its notes stay as they are.
+    let again = super::after(noted.clone(), &remainder(noted.clone(), judged));
+    assert_eq!(super::notes(&again), super::notes(&noted));
     // A person has confirmed it.
     let before = confirmed(replaced(&[("a", 6, 6), ("b", 6, 6)]));
     let of_confirmed = self::judged(&before);
@@ -172,31 +164,25 @@ fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
 /// The changes of a turn are planned again if the plan is old by then; such a plan is not judged.
 #[test]
 fn note_of_a_plan_that_is_old_when_its_turn_begins_is_written_all_the_same() {
-    let observed = shops(&[("a", 2, None), ("b", 2, None)]).observed(&Selection::Everything);
+    let ready = service("shop/a", "http/a").ready(pods("10.0.1", 0..1));
+    let world = shops(&[("a", 3, None), ("b", 2, None)]).service(ready);
+    let observed = world.observed(&Selection::Everything);
     let plan = plan(&observed);
     assert_eq!(stand(&plan), Some(GuardState::Held));
     let mut turns = by_turn(plan.changes, None);
     let mut turn = Turn::of(Task::Sync, &observed, turns.remove(0), None);
     let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
+    assert!(changes.iter().all(Change::is_registration), "the note comes after the additions");
     let scope = turn.refresh(changes.clone());
-    let mut read = turn.observation.clone().reread(&scope);
-    // Another party writes to the instance meanwhile.
-    let instance = changes[0].instance().expect("an instance").to_owned();
-    let service = read.registry.services.get_mut(&key("http/a")).expect("a service");
-    let all = service.instances.as_mut().expect("they were read");
-    let by_hand = with(all.get(&instance).expect("it is there").clone(), "by-hand", "x");
-    all.insert(instance, by_hand);
+    let read = turn.observation.clone().reread(&scope);
     turn.refreshed(read);
     let Step::Make(again) = turn.next(true) else { panic!("nothing is due any more") };
-    let noted = |changes: &[Change]| match changes {
-        [Change::Rewrite { attributes, .. }] => {
-            ["by-hand", SIGHTING].map(|it| attributes.get(it).map(str::to_owned))
-        }
-        _ => panic!("{changes:?}"),
-    };
-    let [_, note] = noted(&changes);
-    assert!(note.is_some());
-    assert_eq!(noted(&again), [Some("x".to_owned()), note]);
+    assert_eq!(again, changes);
+    for change in again {
+        turn.record(change, Effect::Is(Outcome::Applied));
+    }
+    let Step::Make(notes) = turn.next(true) else { panic!("no note is due") };
+    assert!(matches!(notes.as_slice(), [Change::Note { text: Some(_), .. }]), "{notes:?}");
 }
 
 #[test]

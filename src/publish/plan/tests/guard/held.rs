@@ -66,6 +66,7 @@ fn what_is_held_says_who_loses_since_when_and_what_ends_it() {
     let world = shops(&[("a", 3, Some(1)), ("b", 3, None), ("c", 1, Some(1))]);
     assert_snapshot!(world.planned(), @r#"
     shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
+    shop/b: rewrite http/b b-0: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     ! shop/a http/a: 2 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
     ! shop/b http/b: 3 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
     "#);
@@ -112,8 +113,9 @@ fn registrations_and_rewrites_go_on_while_removals_are_held() {
     world = world.service(service(name, "http/a").ready(ready));
     assert_snapshot!(world.planned(), @r#"
     shop/a: rewrite http/a a-0: cloud-map-sync/pod one -> two
-    shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     shop/a: register http/a: 10.0.0.9 (pod three)
+    shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
+    shop/b: rewrite http/b b-0: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
     ! shop/b http/b: 4 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
     "#);
@@ -151,7 +153,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
     // A loss that a full sync holds is not removed piece by piece.
     let held_before = seen(shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 3, Some(3))]));
-    assert_snapshot!(lines_of(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
+    assert_snapshot!(lines_of(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that are left to the full sync: first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
     let forgotten = at(held_before, NOW + minutes(61));
     assert_eq!(lost(&part(forgotten, &one("a")), "a"), 3);
 }

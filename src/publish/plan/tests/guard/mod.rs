@@ -11,7 +11,8 @@ mod unread;
 
 use std::collections::BTreeSet;
 
-use super::world::{HTTP, World, lines_of, ours, pods, service, with};
+use super::world::{HTTP, NOW, World, lines_of, ours, pods, service, with};
+use crate::guard::{Loss, SightingNote};
 use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::plan::{Change, Extent, Guard, Plan, Rules};
@@ -63,13 +64,24 @@ pub fn confirmed(mut world: World) -> World {
 
 /// The world after the changes of a plan.
 pub fn after(mut world: World, plan: &Plan) -> World {
-    for change in plan.changes.values().flatten() {
+    let mut changes: Vec<&Change> = plan.changes.values().flatten().collect();
+    changes.sort_by_key(|change| change.stage());
+    for change in changes {
         match change {
             Change::Register { place, instance, attributes, .. }
             | Change::Rewrite { place, instance, attributes, .. } => {
                 let service = world.0.registry.services.get_mut(&place.key).expect("it is there");
                 let instances = service.instances.as_mut().expect("they were read");
                 instances.insert(instance.clone(), attributes.clone());
+            }
+            Change::Note { place, instance, text, .. } => {
+                let service = world.0.registry.services.get_mut(&place.key).expect("it is there");
+                let instances = service.instances.as_mut().expect("they were read");
+                let attributes = instances.get_mut(instance).expect("it is there");
+                match text {
+                    Some(text) => attributes.insert(SIGHTING, text),
+                    None => attributes.remove(SIGHTING),
+                }
             }
             Change::Deregister { place, instance, .. } => {
                 let service = world.0.registry.services.get_mut(&place.key).expect("it is there");
@@ -105,8 +117,22 @@ pub fn lost(plan: &Plan, name: &str) -> usize {
     plan.changes.values().flatten().filter(|change| change.marked() == Some(&of)).count()
 }
 
-pub fn marks(world: &World) -> Vec<String> {
+/// The text of a note that says that a Service of `shop` was to lose all.
+pub fn note_of(name: &str) -> String {
+    let loss = Loss { lost: 1, left: 0, was_read: true, was_held: false, has_room: true };
+    SightingNote::of(&[(ServiceRef::new("shop", name), loss)].into(), NOW).to_string()
+}
+
+/// The notes, each with its instance.
+pub fn notes(world: &World) -> Vec<(String, String)> {
     let services = world.0.registry.services.keys();
     let all = services.flat_map(|key| world.0.registry.instances(key));
-    all.filter_map(|(_, attributes)| attributes.get(SIGHTING).map(str::to_owned)).collect()
+    let noted =
+        all.filter_map(|(id, attributes)| Some((id.clone(), attributes.get(SIGHTING)?.to_owned())));
+    noted.collect()
+}
+
+/// The instances with a note.
+pub fn noted(world: &World) -> Vec<String> {
+    notes(world).into_iter().map(|(id, _)| id).collect()
 }

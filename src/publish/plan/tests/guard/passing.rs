@@ -2,8 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::{after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
-use crate::model::attributes::SIGHTING;
+use super::{after, at, confirmed, held, lost, minutes, noted, notes, seen, shops, stand};
 use crate::model::{GuardState, SignedDuration};
 use crate::publish::plan::tests::world::{NOW, World, lines_of, named, pod, service};
 use crate::publish::plan::{Change, Guard, Rules};
@@ -38,9 +37,9 @@ fn the_same_loss_passes_between_one_wait_and_six() {
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), goes, "{later}");
         let first_seen = if anew { NOW + later } else { NOW };
         assert_eq!(status.verdict.first_seen, Some(first_seen), "{later}");
-        assert_eq!(status.later_look, first_seen < NOW + later, "{later}");
+        assert_eq!(status.is_later_look(), first_seen < NOW + later, "{later}");
         let writes = plan.changes.values().flatten().filter(|it| it.marked().is_none()).count();
-        assert_eq!(writes == 1, anew, "{later}:\n{}", lines_of(&plan));
+        assert_eq!(writes, if anew { 2 } else { 0 }, "{later}:\n{}", lines_of(&plan));
     }
 }
 
@@ -106,24 +105,31 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
         ),
         (4, 5, Some(later))
     );
-    let marks = marks(&after(gone, &plan));
+    // Those of `a` and `b` go with their instances.
+    let left = notes(&after(gone, &plan));
     assert!(
-        matches!(marks.as_slice(), [one] if one.starts_with("2026-11-21T11:01:00Z ")),
-        "{marks:?}"
+        matches!(left.as_slice(), [(id, text)] if id == "c-0" && text.starts_with("2026-11-21T11:01:00Z ")),
+        "{left:?}"
     );
 }
 
 #[test]
-fn a_loss_that_has_grown_is_seen_anew() {
+fn loss_that_has_grown_passes_as_far_as_it_was_seen_and_the_rest_is_seen_anew() {
     let later = NOW + minutes(10);
     let none_ready = |world: World, name: &str| {
         world.service(service(&format!("shop/{name}"), &format!("http/{name}")))
     };
-    let first = seen(shops(&[("a", 5, Some(2)), ("b", 5, Some(2))]));
+    let first = seen(shops(&[("a", 9, Some(4)), ("b", 9, Some(4))]));
+    assert_eq!(noted(&first), ["a-4", "b-4"]);
     let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
     let plan = grown.plan();
     assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
-    assert_eq!(plan.guard.and_then(|status| status.verdict.first_seen), Some(later));
+    assert_eq!((lost(&plan, "a"), lost(&plan, "b")), (5, 5));
+    assert_eq!(plan.guard.as_ref().and_then(|status| status.first_seen()), Some(later));
+    let world = after(grown, &plan);
+    assert_eq!(noted(&world), ["a-4", "b-4"], "the instances with the notes stay");
+    let plan = at(world, later + minutes(10)).plan();
+    assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Lifted), 4));
 }
 
 #[test]
@@ -146,28 +152,28 @@ fn a_confirmed_loss_goes_with_all_that_was_remembered() {
         (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Confirmed), 3, 4)
     );
-    assert!(marks(&after(world, &plan)).is_empty());
+    assert!(notes(&after(world, &plan)).is_empty());
 }
 
 /// A run that is cut short leaves the rest to the next one, which finds the note.
 #[test]
 fn loss_that_passes_is_noted_on_an_instance_that_goes() {
-    let notes = |world: &World| {
+    let planned = |world: &World| {
         let plan = world.plan();
         let changes = plan.changes.values().flatten();
-        let notes = changes.filter_map(|change| match change {
-            Change::Rewrite { instance, attributes, .. } => {
-                Some((instance.clone(), attributes.get(SIGHTING)?.split(' ').next()?.to_owned()))
+        let planned = changes.filter_map(|change| match change {
+            Change::Note { instance, text, .. } => {
+                Some((instance.clone(), text.as_ref()?.split(' ').next()?.to_owned()))
             }
             _ => None,
         });
-        notes.collect::<Vec<_>>()
+        planned.collect::<Vec<_>>()
     };
-    let world = shops(&[("a", 4, Some(1)), ("b", 4, None)]);
-    // As if it had been seen for the whole wait.
-    let ripe = |at: &str| vec![("a-1".to_owned(), at.to_owned())];
-    assert_eq!(notes(&confirmed(world.clone())), ripe("2026-11-21T10:41:00Z"));
+    let world = shops(&[("a", 4, Some(1)), ("b", 4, None), ("c", 1, None)]);
+    // As if it had been seen for the whole wait. What is one removal needs no note.
+    let ripe = |at: &str| ["a-1", "b-0"].map(|id| (id.to_owned(), at.to_owned())).to_vec();
+    assert_eq!(planned(&confirmed(world.clone())), ripe("2026-11-21T10:41:00Z"));
     let early = at(seen(world.clone()), NOW + minutes(1));
-    assert_eq!(notes(&confirmed(early)), ripe("2026-11-21T10:42:00Z"));
-    assert!(notes(&at(seen(world), NOW + minutes(10))).is_empty(), "it is there already");
+    assert_eq!(planned(&confirmed(early)), ripe("2026-11-21T10:42:00Z"));
+    assert!(planned(&at(seen(world), NOW + minutes(10))).is_empty(), "they are there already");
 }

@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 
-use super::{Shop, after, at, confirmed, held, lost, marks, minutes, ready, seen, shops, stand};
-use crate::model::{GuardState, Selection};
+use super::{Shop, after, at, confirmed, held, lost, minutes, notes, ready, seen, shops, stand};
+use crate::model::GuardState;
 use crate::publish::plan::tests::world::{NOW, World, lines_of};
 
 /// A Cloud Map service that holds this number of instances and was not read.
@@ -47,13 +47,12 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let shops = || shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let world = unread(shops(), "http/a", 3);
     assert_snapshot!(world.planned(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
-    assert!(!world.observed(&Selection::Everything).is_quiet());
     // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
-    let text = marks(&noted);
+    let text = notes(&noted);
     let plan = unread(at(noted.clone(), NOW + minutes(1)), "http/b", 3).plan();
     assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::HeldUntilRead), vec!["a"]));
-    assert_eq!(marks(&after(at(noted.clone(), NOW + minutes(1)), &plan)), text);
+    assert_eq!(notes(&after(at(noted.clone(), NOW + minutes(1)), &plan)), text);
     let none_lost = unread(unread(at(noted.clone(), NOW), "http/b", 3), "http/a", 3).plan();
     assert_eq!((stand(&none_lost), none_lost.changes.len()), (None, 0));
     let all_back = ["a", "b"].into_iter().fold(noted.clone(), |it, name| ready(it, name, 3));
