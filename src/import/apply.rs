@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::observe::Objects;
 use super::plan::{
     Change, FailedWrite, Note, OwnerLabel, Present, Reason, Sources, Stage, Unexpected, Write,
-    missing_fields, refused_fields, removal,
+    changed_fields, refused_fields, removal,
 };
 use crate::clusterset::merge::Merged;
 use crate::error::chain;
@@ -36,7 +36,7 @@ pub struct Applied {
     /// The change that failed, after which the import is planned again: not the status, since another one would fail as
     /// well.
     pub failed: Option<FailedWrite>,
-    /// The fields that the API server refused or did not store, without which the objects serve.
+    /// The fields that the API server refused or did not keep, without which the objects serve.
     pub refused: Vec<RefusedField>,
     /// The object that has the name of one to be created.
     pub taken: Option<(Kind, Value)>,
@@ -50,7 +50,6 @@ const AFTER_FAILURE: &str = "an earlier change of the import failed";
 /// over.
 pub async fn apply(
     kubernetes: &Kubernetes,
-    service: &ServiceRef,
     present: &mut Present,
     changes: Vec<Change>,
     deadline: Deadline,
@@ -65,7 +64,7 @@ pub async fn apply(
         let has_time = deadline.is_open();
         let result = match present.body(&change) {
             Some(body) if !has_failed && has_time => {
-                applied.send(kubernetes, service, present, (&change, &body)).await
+                applied.send(kubernetes, present, (&change, &body)).await
             }
             _ if !has_failed && !has_time => Outcome::out_of_time(),
             _ => Outcome::undone(AFTER_FAILURE),
@@ -85,7 +84,6 @@ impl Applied {
     async fn send(
         &mut self,
         kubernetes: &Kubernetes,
-        service: &ServiceRef,
         present: &mut Present,
         (change, body): (&Change, &Value),
     ) -> Outcome {
@@ -93,14 +91,14 @@ impl Applied {
         match send(kubernetes, present, change, body).await {
             Ok(stored) => {
                 if let Some(stored) = stored {
-                    self.refused.extend(missing_fields(kind, service, body, &stored));
+                    self.refused.extend(changed_fields(kind, body, &stored));
                     self.unreadable = present.store(kind, &stored).err().or(self.unreadable.take());
                 }
                 Outcome::Applied
             }
             Err(error) => {
                 let fields = (body, &present.spec(kind));
-                self.refused.extend(refused_fields(kind, service, fields, &error.invalid_fields()));
+                self.refused.extend(refused_fields(kind, fields, &error.invalid_fields()));
                 let mut text = chain(&error);
                 if error.is_name_taken() {
                     // The lists of a run are by our labels, so it was not known.
@@ -263,7 +261,7 @@ impl ImportRemoval<'_> {
     async fn remove(&self, name: &ServiceRef, mut present: Present) -> ImportOutcome {
         let changes = removal(self.owner, name, &present).changes;
         let made = if self.writes {
-            apply(self.kubernetes, name, &mut present, changes, self.deadline).await.made
+            apply(self.kubernetes, &mut present, changes, self.deadline).await.made
         } else {
             changes.into_iter().map(Made::planned).collect()
         };

@@ -32,7 +32,8 @@ use apply::{Applied, Made, apply};
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, GuardedRun, Metadata, NamespaceState, OwnerLabel, Plan, Present,
-    Read, Reason, Tally, Unexpected, Write, ready_endpoints,
+    Read, Reason, Tally, Unexpected, Write, as_exported, has_noted_fields, noted_fields,
+    ready_endpoints,
 };
 use sources::{Allows, Members};
 
@@ -75,9 +76,6 @@ pub enum OwnRecord {
 impl Importing<'_> {
     /// Makes the selected imports what the exports of all members say.
     pub async fn run(&self, members: &Members<'_>, selection: &Selection) -> Imported {
-        if self.guard.extent.is_whole() {
-            self.kubernetes.forget_refusals_of_another_version(self.now).await;
-        }
         let names = self.names(members, selection);
         if self.policy != Policy::Sync {
             return self.standing_still(names);
@@ -87,10 +85,13 @@ impl Importing<'_> {
         let families = self.kubernetes.service_families();
         let unread = members.unread_records().collect();
         let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
-        let mut imports = Vec::new();
+        let (mut imports, mut server) = (Vec::new(), None);
         for name in names {
             match self.import(members, name.clone(), is_unfamiliar) {
-                Ok(import) => {
+                Ok(mut import) => {
+                    if has_noted_fields(self.owner, &import.present) {
+                        import.server = self.server_version(&mut server).await;
+                    }
                     let unread = import.exports.named.unread.as_ref();
                     imported.unread.extend(unread.map(|it| format!("{}: {it}", import.name)));
                     imports.push(import);
@@ -187,8 +188,24 @@ impl Importing<'_> {
         } else if self.own_record == OwnRecord::Refused {
             exports.sources.restrain(Read::additions);
         }
-        let (importing, failure, kept_ips) = (self, None, usize::MAX);
-        Ok(ImportRun { importing, name, present, exports, failure, kept_ips })
+        Ok(ImportRun {
+            importing: self,
+            name,
+            present,
+            exports,
+            refused: BTreeSet::new(),
+            server: None,
+            failure: None,
+            kept_ips: usize::MAX,
+        })
+    }
+
+    /// The version of the API server, which is asked once in a run. `None` if it does not say.
+    async fn server_version(&self, asked: &mut Option<Option<String>>) -> Option<String> {
+        if asked.is_none() {
+            *asked = Some(self.kubernetes.version().await.ok());
+        }
+        asked.clone().flatten()
     }
 
     /// The state of a namespace, as far as it is known by now.
@@ -234,6 +251,10 @@ struct ImportRun<'a> {
     name: ServiceRef,
     present: Present,
     exports: sources::MergedName,
+    /// The fields that the API server refused or did not keep in this run.
+    refused: BTreeSet<RefusedField>,
+    /// The version of the API server, once it matters.
+    server: Option<String>,
     /// The change that failed in this run.
     failure: Option<FailedWrite>,
     /// The number of its IPs for which the next derived Service asks.
@@ -244,7 +265,7 @@ impl ImportRun<'_> {
     /// Plans and changes it, and again if the cluster has no addresses of a family, another owner's object has a name of
     /// the import, the namespace is excluded or a field is refused, or for the slices and the status if a change failed.
     async fn run(&mut self) -> ImportOutcome {
-        let Importing { kubernetes, member, writes, now, deadline, .. } = *self.importing;
+        let Importing { kubernetes, member, writes, deadline, .. } = *self.importing;
         let merged = self.exports.named.merged.as_ref();
         let exists = merged.is_some();
         let merged = merged.filter(|it| it.service.clusters.contains(&member.cluster)).cloned();
@@ -253,8 +274,8 @@ impl ImportRun<'_> {
         // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
         let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
         loop {
-            let (families, refused) =
-                (kubernetes.service_families(), kubernetes.refused_fields(now));
+            let families = kubernetes.service_families();
+            let refused = self.refused_fields();
             let state = self.importing.namespace(&self.name.namespace);
             let plan = self.on_basis(&families, plan::plan);
             if may_stand && self.finds_foreign(&plan).await {
@@ -266,7 +287,7 @@ impl ImportRun<'_> {
                 return outcome;
             }
             let present = &mut self.present;
-            let mut applied = apply(kubernetes, &self.name, present, plan.changes, deadline).await;
+            let mut applied = apply(kubernetes, present, plan.changes, deadline).await;
             let has_foreign = self.add_foreign(&mut applied, &mut outcome.held_back);
             let planned_for = (families.as_slice(), &refused, state);
             let has_learnt = self.learn(&mut applied, planned_for).await || has_foreign;
@@ -290,7 +311,7 @@ impl ImportRun<'_> {
         }
     }
 
-    /// Remembers what the API server refused. Returns whether the next plan does without it: the plan knew the families,
+    /// Notes what the API server refused. Returns whether the next plan does without it: the plan knew the families,
     /// the refused fields and the state of the namespace, and an import beside it may have learnt the same meanwhile.
     async fn learn(
         &mut self,
@@ -298,9 +319,15 @@ impl ImportRun<'_> {
         (families, refused, state): (&[Family], &BTreeSet<RefusedField>, NamespaceState),
     ) -> bool {
         let Importing { kubernetes, now, .. } = self.importing;
-        let fields = std::mem::take(&mut applied.refused);
+        let mut fields = std::mem::take(&mut applied.refused);
+        if let Some(merged) = &self.exports.named.merged {
+            fields = as_exported(fields, &merged.service);
+        }
         let lacks_fields = fields.iter().any(|field| !refused.contains(field));
-        kubernetes.remember_refused(fields, *now).await;
+        self.refused.extend(fields);
+        if lacks_fields && self.server.is_none() {
+            self.server = kubernetes.version().await.ok();
+        }
         let Some(failure) = &applied.failure else { return lacks_fields };
         let missing = failure.missing_family().filter(|family| families.contains(family));
         if let Some(family) = missing {
@@ -383,13 +410,20 @@ impl ImportRun<'_> {
         self.exports.sources = self.on_basis(&families, plan::hold);
     }
 
+    /// The fields that the import does without.
+    fn refused_fields(&self) -> BTreeSet<RefusedField> {
+        let noted = noted_fields(self.importing.owner, &self.present, self.server.as_deref());
+        &noted | &self.refused
+    }
+
     fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
-        let Importing { kubernetes, owner, member, objects, now, .. } = self.importing;
+        let Importing { owner, member, objects, now, .. } = self.importing;
         decide(&Basis {
             owner,
             importer: &member.cluster,
             available: families,
-            refused: &kubernetes.refused_fields(*now),
+            refused: &self.refused_fields(),
+            server: self.server.as_deref(),
             declares_slice_objects: objects.declares_slice_objects,
             service: &self.name,
             namespace: self.importing.namespace(&self.name.namespace),

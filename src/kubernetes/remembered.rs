@@ -1,8 +1,7 @@
 //! The answers of an API server that a client remembers. They are the APIs that it serves and the `ClusterProperty`
 //! objects (KEP-2149), by which a cluster states its id and its clusterset, for some minutes, and what it refuses, which
-//! each import would meet again in each run: the fields that it does not know, since it is older than the exporters, or
-//! whose values break its rules; the namespaces in which the admission policy of the cluster lets the function change
-//! nothing, since it cannot read policies; and the IP families that the cluster has for its Services, which an API server
+//! each import would meet again in each run: the namespaces in which the admission policy of the cluster lets the function
+//! change nothing, since it cannot read policies; and the IP families that the cluster has for its Services, which an API server
 //! states nowhere but in a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +13,8 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{Error, Kubernetes};
-use crate::model::{Family, Kind, RefusedField, SignedDuration, Timestamp};
+use crate::model::{Family, Kind, SignedDuration, Timestamp};
 
-/// How long a refusal of a field counts, unless the server's version changes before.
-const REFUSAL_TTL: SignedDuration = SignedDuration::from_hours(1);
 /// How long an exclusion counts. The first import after it finds out whether the namespace is still excluded.
 const EXCLUSION_TTL: SignedDuration = SignedDuration::from_mins(10);
 /// The time after which the server is asked again what it serves.
@@ -41,9 +38,6 @@ pub(super) struct Remembered {
     /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
     slice_objects: Answers<(), ()>,
     properties: Answers<String, Option<String>>,
-    fields: Times<RefusedField>,
-    /// The version of the server that refused them.
-    version: Mutex<Option<String>>,
     excluded_namespaces: Times<String>,
     missing_families: Mutex<BTreeSet<Family>>,
     /// The Events that this process created or was refused. A lost entry costs one refused call.
@@ -81,30 +75,15 @@ fn keep_answer<K: Ord, V>(answers: &Answers<K, V>, key: K, value: Option<V>) {
 }
 
 impl Kubernetes {
-    /// The fields that were refused within the last hour.
-    pub fn refused_fields(&self, now: Timestamp) -> BTreeSet<RefusedField> {
-        recent(&self.remembered.fields, now, REFUSAL_TTL).keys().cloned().collect()
-    }
-
-    /// Remembers what the server refused, and the version that did.
-    pub async fn remember_refused(&self, fields: Vec<RefusedField>, now: Timestamp) {
-        lock(&self.remembered.fields).extend(fields.into_iter().map(|field| (field, now)));
-        if lock(&self.remembered.version).is_none() {
-            self.forget_refusals_of_another_version(now).await;
-        }
-    }
-
-    /// Forgets what another version of the server refused. Asks for the version only if there is anything to forget.
-    pub async fn forget_refusals_of_another_version(&self, now: Timestamp) {
-        if self.refused_fields(now).is_empty() {
-            return;
-        }
-        // Without an answer they count for the rest of their hour.
-        let Ok(version) = self.client.apiserver_version().await else { return };
-        let before = lock(&self.remembered.version).replace(version.git_version.clone());
-        if before.is_some_and(|before| before != version.git_version) {
-            lock(&self.remembered.fields).clear();
-        }
+    /// The version of the server, such as `1.33`.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not answer.
+    pub async fn version(&self) -> Result<String, Error> {
+        let version = self.client.apiserver_version().await;
+        let version =
+            version.map_err(|source| Error::new("read the version of the server", source))?;
+        Ok(format!("{}.{}", version.major, version.minor))
     }
 
     /// Whether a write in a namespace was refused a short while ago, since the policy excludes it.

@@ -197,8 +197,10 @@ pub struct RefusedField {
     /// The kind, as `Service`.
     pub kind: &'static str,
     pub field: OptionalField,
-    /// The value. Of hints, labels and annotations, which each import has its own of, the import.
+    /// The value: nothing for hints, and a fingerprint of labels and annotations.
     pub value: String,
+    /// Whether it is not refused, but stored with another value.
+    pub is_changed: bool,
 }
 
 // The exports of a cluster that an invocation read in the cluster itself.

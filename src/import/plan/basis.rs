@@ -21,8 +21,10 @@ pub struct Basis<'a> {
     pub importer: &'a ClusterId,
     /// The families that its Services can have, its own primary one first. Without those that the API server refused.
     pub available: &'a [Family],
-    /// The fields that its API server refuses.
+    /// The fields that its API server refuses or does not keep.
     pub refused: &'a BTreeSet<RefusedField>,
+    /// The version of its API server, if it was asked for.
+    pub server: Option<&'a str>,
     /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
     pub declares_slice_objects: bool,
     pub service: &'a ServiceRef,

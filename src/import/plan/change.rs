@@ -174,6 +174,7 @@ pub(super) fn creation(stage: Stage, object: ObjectRef, mut body: Value, detail:
     body["kind"] = json!(object.kind);
     body["metadata"]["name"] = json!(object.name);
     body["metadata"]["namespace"] = json!(object.namespace);
+    body["metadata"] = without_empty(body["metadata"].take());
     // The other objects refer to the ServiceImport.
     let owners = (object.kind != Kind::ServiceImport).then(Vec::new);
     let content = Content { body, owners, ips: None };

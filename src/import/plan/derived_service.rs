@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
-use super::present::{DerivedService, ServiceSpec, Texts};
+use super::present::{DerivedService, Metadata, ServiceSpec, Texts};
+use super::refused::{self, REFUSED};
 use crate::clusterset::id;
 use crate::model::{
     ClustersetService, ExportedPort, Family, ImportType, Properties, SessionAffinity, join,
@@ -72,14 +73,25 @@ impl Derived {
     pub(super) fn changes(&self, basis: &Basis<'_>) -> Vec<Change> {
         let object = || basis.object(Kind::Service, &self.name);
         let labels = basis.owner.label();
+        let refused = refused::annotation(basis, Kind::Service);
+        let annotations =
+            refused.map(|refused| (REFUSED.to_owned(), refused)).into_iter().collect();
+        let wanted = Metadata { labels, annotations, ..Metadata::default() };
         let Some(present) = &basis.present.derived else {
-            return vec![self.creation(object(), &labels)];
+            return vec![self.creation(object(), &wanted)];
         };
-        let before = change::only(&present.metadata.labels, labels.keys().map(String::as_str));
+        let before = Metadata {
+            labels: change::only(
+                &present.metadata.labels,
+                wanted.labels.keys().map(String::as_str),
+            ),
+            annotations: change::only(&present.metadata.annotations, [REFUSED]),
+            ..Metadata::default()
+        };
         let [before, transition, last] = [
             json_of(&before, &present.spec),
-            json_of(&labels, &self.transition),
-            json_of(&labels, &self.last),
+            json_of(&wanted, &self.transition),
+            json_of(&wanted, &self.last),
         ];
         let difference = |from, to| change::difference(from, to).unwrap_or_default();
         let owners = change::owners(&present.metadata, basis.import());
@@ -89,8 +101,8 @@ impl Derived {
         stages.filter_map(|(stage, content)| Change::patch(stage, object(), content)).collect()
     }
 
-    fn creation(&self, object: ObjectRef, labels: &Texts) -> Change {
-        let mut body = json_of(labels, &self.last);
+    fn creation(&self, object: ObjectRef, metadata: &Metadata) -> Change {
+        let mut body = json_of(metadata, &self.last);
         if let Some(primary) = self.kept_ips.first() {
             // The API server completes neither by the other.
             body["spec"]["clusterIP"] = json!(primary);
@@ -213,6 +225,8 @@ fn find<'a>(ports: &'a [ExportedPort], like: &ExportedPort) -> Option<&'a Export
     ports.iter().find(|port| (port.protocol, port.number) == (like.protocol, like.number))
 }
 
-fn json_of(labels: &Texts, spec: &ServiceSpec) -> Value {
-    json!({"metadata": {"labels": labels}, "spec": change::without_empty(json!(spec))})
+fn json_of(Metadata { labels, annotations, .. }: &Metadata, spec: &ServiceSpec) -> Value {
+    // Without any, too: a difference to none at all would take out those of others.
+    let metadata = json!({"labels": labels, "annotations": annotations});
+    json!({"metadata": metadata, "spec": change::without_empty(json!(spec))})
 }

@@ -45,7 +45,7 @@ pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, Unexpected, name_of,
 };
-pub use refused::{missing_fields, refused_fields};
+pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};
 pub use slice::ahead;
 
 /// The changes of one import in the order in which they are made, and what is held back.
@@ -61,24 +61,8 @@ impl Plan {
     }
 }
 
-/// Plans one import. A refused value that stands in an object stays until the object is changed for another reason, which
-/// the API server would refuse for it: a process that has met no refusal has nothing to change either.
+/// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
 pub fn plan(basis: &Basis<'_>) -> Plan {
-    let standing = refused::standing(basis);
-    if !standing.is_empty() {
-        let refused = basis.refused.difference(&standing).cloned().collect();
-        let plan = plan_without(&Basis { refused: &refused, ..*basis });
-        let mut patched = plan.changes.iter().filter(|it| it.write == Write::Patch);
-        if !patched.any(|it| standing.iter().any(|field| field.kind == it.object.kind.as_str())) {
-            return plan;
-        }
-    }
-    plan_without(basis)
-}
-
-/// The plan without all values that are refused. In an excluded namespace one that only deletes is carried out, and any
-/// other one held back.
-fn plan_without(basis: &Basis<'_>) -> Plan {
     let mut plan = decide(basis);
     // A change that failed is not planned again, so that every run ends.
     plan.changes.retain(|change| basis.is_left(change));
@@ -100,6 +84,8 @@ fn decide(basis: &Basis<'_>) -> Plan {
 
 /// Creates the import or brings it up to date.
 fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
+    let refused = refused::of_service(basis, service);
+    let basis = &Basis { refused: &refused, ..*basis };
     let as_kind = |kind| refused::accepted(basis, kind, service);
     let derived = Derived::of(basis, &as_kind(Kind::Service));
     let has_ip = derived.as_ref().is_some_and(|it| !it.families.is_empty());

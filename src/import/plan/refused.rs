@@ -1,29 +1,106 @@
-//! The fields that the API server of the importing cluster refuses, such as a value that only newer ones know. An import
-//! serves its clients without them, so they are left out of the kind of object that was refused, and `Ready` names them.
+//! The fields that the API server of the importing cluster refuses, such as a value that only newer ones know, or does not
+//! keep, since a webhook changes them. An import serves its clients without them, so they are left out of the kind of
+//! object, and `Ready` names them. An annotation of each object has them with their values and the version of the server:
+//! a field is written again when its value or that version changes.
+//!
+//! | the server | the next plan |
+//! |---|---|
+//! | refuses the value (422), or drops the field | leaves the field out, and takes out the value that stands |
+//! | stores another value, which a webhook sets | leaves the value that stands |
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::basis::Basis;
 use super::change::{self, Kind};
-use super::present;
-use crate::model::{
-    ClustersetService, ImportType, OptionalField, Properties, RefusedField, ServiceRef,
-};
+use super::ownership::OwnerLabel;
+use super::present::{self, Present};
+use crate::model::{ClustersetService, ImportType, OptionalField, Properties, RefusedField};
+
+/// The annotation of an object with the fields that it does without.
+pub(super) const REFUSED: &str = "cloud-map-sync/refused-fields";
+
+/// The text of the annotation.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Noted {
+    /// The version of the API server.
+    server: String,
+    /// The refused values of each field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    refused: BTreeMap<String, BTreeSet<String>>,
+    /// Those that are stored with another value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    changed: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// The fields that the annotations of our objects name. Those of another version of the API server do not count.
+pub fn noted_fields(
+    owner: &OwnerLabel,
+    present: &Present,
+    server: Option<&str>,
+) -> BTreeSet<RefusedField> {
+    let mut all = BTreeSet::new();
+    for (kind, metadata) in present.objects().filter(|(_, metadata)| owner.owns(metadata)) {
+        let Some(text) = metadata.annotations.get(REFUSED) else { continue };
+        let noted: Noted = serde_json::from_str(text).unwrap_or_default();
+        if server.is_some_and(|server| server != noted.server) {
+            continue;
+        }
+        let kind = kind.as_str();
+        for (fields, is_changed) in [(noted.refused, false), (noted.changed, true)] {
+            for (field, values) in fields {
+                let Some(field) = OptionalField::parse(&field) else { continue };
+                let values = values.into_iter();
+                all.extend(values.map(|value| RefusedField { kind, field, value, is_changed }));
+            }
+        }
+    }
+    all
+}
+
+/// Whether an annotation of our objects names a field.
+pub fn has_noted_fields(owner: &OwnerLabel, present: &Present) -> bool {
+    let mut objects = present.objects().filter(|(_, metadata)| owner.owns(metadata));
+    objects.any(|(_, metadata)| metadata.annotations.contains_key(REFUSED))
+}
+
+/// The refused fields that a service has.
+pub(super) fn of_service(basis: &Basis<'_>, service: &ClustersetService) -> BTreeSet<RefusedField> {
+    if basis.refused.is_empty() {
+        return BTreeSet::new();
+    }
+    let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
+    let fields = kinds.flat_map(|kind| known_in(kind, &body(service), basis.refused));
+    fields.map(|(_, field)| field).collect()
+}
+
+/// The annotation of the objects of a kind; `None` if they do without no field.
+pub(super) fn annotation(basis: &Basis<'_>, kind: Kind) -> Option<String> {
+    let server = basis.server.unwrap_or_default().to_owned();
+    let mut noted = Noted { server, ..Noted::default() };
+    for field in basis.refused.iter().filter(|field| field.kind == kind.as_str()) {
+        let fields = if field.is_changed { &mut noted.changed } else { &mut noted.refused };
+        fields.entry(field.field.as_str().to_owned()).or_default().insert(field.value.clone());
+    }
+    let is_empty = noted.refused.is_empty() && noted.changed.is_empty();
+    (!is_empty).then(|| json!(noted).to_string())
+}
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
 /// optional ones the request would be refused as well. An API server that was downgraded refuses every patch of an
 /// object for a field that `stands` in it and that the patch does not send.
 pub fn refused_fields(
     kind: Kind,
-    service: &ServiceRef,
     (body, standing): (&Value, &Value),
     causes: &[String],
 ) -> Vec<RefusedField> {
     let mut sent = optional(kind, body);
     sent.extend(optional(kind, standing));
+    sent.retain(|(.., value)| !value.is_null());
     let named = causes.iter().map(|cause| {
         let cause = format!("/{}", cause.replace(['.', '['], "/").replace(']', ""));
         let is_at = |place: &String| {
@@ -34,29 +111,30 @@ pub fn refused_fields(
     });
     let named: Option<Vec<_>> = named.collect();
     let named = named.unwrap_or_default().into_iter();
-    named.map(|(_, field, value)| refused(kind, service, *field, value)).collect()
+    named.map(|(_, field, value)| refused(kind, *field, value)).collect()
 }
 
-/// The fields that the API server did not store: those that its version does not have, it drops without a word.
-pub fn missing_fields(
-    kind: Kind,
-    service: &ServiceRef,
-    body: &Value,
-    stored: &Value,
-) -> Vec<RefusedField> {
+/// The fields that the API server stored in another way: those that its version does not have, it drops without a word,
+/// and a webhook may change others.
+pub fn changed_fields(kind: Kind, body: &Value, stored: &Value) -> Vec<RefusedField> {
     let sent = optional(kind, body).into_iter();
-    let missing = sent.filter(|(place, _, value)| lacks(stored.pointer(place), value));
-    missing.map(|(_, field, value)| refused(kind, service, field, value)).collect()
+    let changed = sent.filter(|(place, _, value)| differs(stored.pointer(place), value));
+    let changed = changed.map(|(place, field, value)| {
+        let is_changed = stored.pointer(&place).is_some_and(|stored| !stored.is_null());
+        RefusedField { is_changed, ..refused(kind, field, value) }
+    });
+    changed.collect()
 }
 
-fn lacks(stored: Option<&Value>, sent: &Value) -> bool {
-    match (stored, sent) {
-        (_, Value::Null) => false,
-        (None | Some(Value::Null), _) => true,
+fn differs(stored: Option<&Value>, sent: &Value) -> bool {
+    match (stored.filter(|stored| !stored.is_null()), sent) {
+        (stored, Value::Null) => stored.is_some(),
         (Some(stored), Value::Object(sent)) => {
-            sent.iter().any(|(key, value)| lacks(stored.get(key), value))
+            // Null takes out a key of a map.
+            let mut set = sent.iter().filter(|(_, value)| !value.is_null());
+            set.any(|(key, value)| differs(stored.get(key), value))
         }
-        _ => false,
+        (stored, sent) => stored != Some(sent),
     }
 }
 
@@ -78,33 +156,56 @@ fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
     });
     let all = spec.chain(metadata).chain(items);
     let sent = all.filter_map(|(place, field)| {
-        let value = body.pointer(&place).filter(|value| !value.is_null())?;
+        let value = body.pointer(&place)?;
         Some((place, field, value))
     });
     sent.collect()
 }
 
-fn refused(kind: Kind, service: &ServiceRef, field: OptionalField, value: &Value) -> RefusedField {
+fn refused(kind: Kind, field: OptionalField, value: &Value) -> RefusedField {
     let value = match (field, value) {
-        (OptionalField::Hints | OptionalField::Labels | OptionalField::Annotations, _) => {
-            service.to_string()
-        }
+        // They are made for the endpoints of a slice.
+        (OptionalField::Hints, _) => String::new(),
+        (OptionalField::Labels | OptionalField::Annotations, value) => fingerprint(value),
         (_, Value::String(text)) => text.clone(),
         (_, value) => value.to_string(),
     };
-    RefusedField { kind: kind.as_str(), field, value }
+    RefusedField { kind: kind.as_str(), field, value, is_changed: false }
+}
+
+fn fingerprint(value: &Value) -> String {
+    let hash = Sha256::digest(value.to_string());
+    hash.iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The fields as the exports say them: a request has only the labels and annotations that it changes, and ours.
+pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Vec<RefusedField> {
+    let body = body(service);
+    let value = |field: RefusedField| match field.field {
+        OptionalField::Labels | OptionalField::Annotations => {
+            let place = format!("/metadata/{}", field.field.as_str());
+            let exported = body.pointer(&place).unwrap_or(&Value::Null);
+            RefusedField { value: fingerprint(exported), ..field }
+        }
+        _ => field,
+    };
+    fields.into_iter().map(value).collect()
 }
 
 /// The fields of an object that are known to be refused, each with its place.
 fn known_in(
     kind: Kind,
-    service: &ServiceRef,
     body: &Value,
     known: &BTreeSet<RefusedField>,
 ) -> Vec<(String, RefusedField)> {
-    let fields = optional(kind, body).into_iter();
-    let fields = fields.map(|(place, field, value)| (place, refused(kind, service, field, value)));
-    fields.filter(|(_, field)| known.contains(field)).collect()
+    let mut found = Vec::new();
+    for (place, field, value) in optional(kind, body) {
+        let refused = refused(kind, field, value);
+        let changed = RefusedField { is_changed: true, ..refused.clone() };
+        let known = [changed, refused].into_iter().find(|field| known.contains(field));
+        found.extend(known.map(|field| (place, field)));
+    }
+    found
 }
 
 /// The service as the objects of a kind can have it.
@@ -116,30 +217,29 @@ pub(super) fn accepted<'a>(
     if basis.refused.is_empty() {
         return Cow::Borrowed(service);
     }
-    let mut body = body(service);
-    for (place, _) in left_out(basis, kind, &body) {
-        let (object, field) = place.rsplit_once('/').unwrap_or_default();
-        if let Some(Value::Object(fields)) = body.pointer_mut(object) {
-            fields.remove(field);
+    let (mut body, standing) = (body(service), basis.present.spec(kind));
+    for (place, field) in known_in(kind, &body, basis.refused) {
+        let of_webhook = standing.pointer(&place).filter(|_| field.is_changed);
+        // An object without the field has its default.
+        if of_webhook.is_none() && is_default(&field) {
+            continue;
+        }
+        if let Some(value) = body.pointer_mut(&place) {
+            *value = of_webhook.cloned().unwrap_or_default();
         }
     }
     let mut properties: Properties = present::known(&body["spec"]);
     properties.labels = present::known(&body["metadata"]["labels"]);
     properties.annotations = present::known(&body["metadata"]["annotations"]);
-    if body["endpoints"][0]["hints"].is_null() {
+    if kind == Kind::EndpointSlice && body["endpoints"][0]["hints"].is_null() {
         properties.traffic_distribution = None;
     }
     let ports = present::known(&body["spec"]["ports"]);
     Cow::Owned(ClustersetService { ports, properties, ..service.clone() })
 }
 
-/// The refused fields that the objects of the import have.
-pub(super) fn standing(basis: &Basis<'_>) -> BTreeSet<RefusedField> {
-    let known = basis.refused;
-    let kinds = [Kind::ServiceImport, Kind::Service].into_iter().filter(|_| !known.is_empty());
-    let all =
-        kinds.flat_map(|kind| known_in(kind, basis.service, &basis.present.spec(kind), known));
-    all.map(|(_, field)| field).collect()
+fn is_default(field: &RefusedField) -> bool {
+    ["None", "Cluster"].contains(&field.value.as_str())
 }
 
 /// All optional fields of a service, as the objects of all kinds have them.
@@ -153,14 +253,6 @@ fn body(service: &ClustersetService) -> Value {
     })
 }
 
-/// The fields of a service that objects of a kind cannot have, each with its place in [`body`].
-fn left_out(basis: &Basis<'_>, kind: Kind, body: &Value) -> Vec<(String, RefusedField)> {
-    let fields = known_in(kind, basis.service, body, basis.refused).into_iter();
-    // An object without the field has its default.
-    let is_default = |field: &RefusedField| ["None", "Cluster"].contains(&field.value.as_str());
-    fields.filter(|(_, field)| !is_default(field)).collect()
-}
-
 /// The fields that the objects of the import do without, as a person reads them.
 pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
     if basis.refused.is_empty() {
@@ -169,10 +261,15 @@ pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<St
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
     let kinds = kinds.filter(|it| *it != Kind::Service || service.kind == ImportType::ClusterSetIp);
     let body = body(service);
-    let all = kinds.flat_map(|kind| left_out(basis, kind, &body));
-    let own = basis.service.to_string();
-    let texts = all.map(|(_, RefusedField { kind, field, value })| {
-        let value = if value == own { String::new() } else { format!(" {value}") };
+    let all = kinds.flat_map(|kind| known_in(kind, &body, basis.refused));
+    let all = all.filter(|(_, field)| !is_default(field));
+    let texts = all.map(|(_, RefusedField { kind, field, value, .. })| {
+        let value = match field {
+            OptionalField::Hints | OptionalField::Labels | OptionalField::Annotations => {
+                String::new()
+            }
+            _ => format!(" {value}"),
+        };
         format!("{}{value} of the {kind}", field.as_str())
     });
     texts.collect()

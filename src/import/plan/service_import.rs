@@ -10,7 +10,7 @@ use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, Write,
 use super::derived_service::Derived;
 use super::held_back::Reason;
 use super::present::{ImportStatus, Metadata, Texts};
-use super::refused;
+use super::refused::{self, REFUSED};
 use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{
     ClusterId, ClustersetService, Condition, FALSE, ImportType, InternalTrafficPolicy, Properties,
@@ -25,7 +25,8 @@ const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
 /// All annotations of ours.
-const OWN_ANNOTATIONS: [&str; 4] = [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, AHEAD];
+const OWN_ANNOTATIONS: [&str; 5] =
+    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, AHEAD, REFUSED];
 
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
     basis.object(Kind::ServiceImport, &basis.service.name)
@@ -103,6 +104,8 @@ fn wanted_metadata(
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
     annotations.extend(ahead(basis, service).map(|it| (AHEAD.to_owned(), it)));
+    let refused = refused::annotation(basis, Kind::ServiceImport);
+    annotations.extend(refused.map(|refused| (REFUSED.to_owned(), refused)));
     Metadata { labels, annotations, ..Metadata::default() }
 }
 
@@ -176,7 +179,7 @@ fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
     let mut text = "the import is complete".to_owned();
     let left_out = refused::describe(basis, service);
     if !left_out.is_empty() {
-        text += ", without what this cluster's API server refuses: ";
+        text += ", without what this cluster's API server refuses or changes: ";
         text += &left_out.join(", ");
     }
     let has_ip = service.kind == ImportType::ClusterSetIp;

@@ -14,6 +14,7 @@ use super::ownership::{OWNER_LABEL, OwnerLabel};
 use super::present::{
     Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
+use super::refused::{self, REFUSED};
 use crate::model::{ClusterId, ExportedPort, Family, Timestamp, join};
 
 /// What all slices of a cluster and family have in common.
@@ -67,6 +68,7 @@ impl Shape<'_> {
         slice.endpoints == packed.endpoints
             && slice.ports == packed.ports
             && self.labels() == labels()
+            && self.refused() == slice.metadata.annotations.get(REFUSED).cloned()
             && change::owners(&slice.metadata, self.basis.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
@@ -92,7 +94,8 @@ impl Shape<'_> {
             .then(|| ahead_annotation(packed.present, (&ports, &endpoints), self.basis.now));
         let present = packed.present.and_then(|slice| slice.metadata.annotations.get(AHEAD));
         let ahead = changed.flatten().or_else(|| present.cloned());
-        State { labels: self.labels(), ahead, ports, endpoints }
+        let refused = self.refused();
+        State { labels: self.labels(), ahead, refused, ports, endpoints }
     }
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
@@ -114,7 +117,8 @@ impl Shape<'_> {
         let mut labels = present.labels.clone();
         labels.extend(last.labels.clone());
         let ports = self.ports_in_transition(&last.ports);
-        State { labels, ahead: last.ahead.clone(), ports, endpoints }
+        let (ahead, refused) = (last.ahead.clone(), last.refused.clone());
+        State { labels, ahead, refused, ports, endpoints }
     }
 
     /// The ports with their former names besides. A port that takes over the former name of another one waits.
@@ -126,6 +130,11 @@ impl Shape<'_> {
             Some(ExportedPort { name: name.clone(), ..port.clone() })
         });
         ports.iter().filter(|port| !is_in_use(port)).cloned().chain(renamed).collect()
+    }
+
+    /// The annotation with the fields that the slices do without.
+    fn refused(&self) -> Option<String> {
+        refused::annotation(self.basis, Kind::EndpointSlice)
     }
 
     /// The labels that the plan decides.
@@ -195,6 +204,8 @@ struct State {
     pub labels: Texts,
     /// The annotation that says in which addresses it is ahead of Cloud Map.
     pub ahead: Option<String>,
+    /// The annotation that names the fields that it does without.
+    pub refused: Option<String>,
     pub ports: PortSet,
     pub endpoints: Vec<SliceEndpoint>,
 }
@@ -204,6 +215,7 @@ impl State {
         Self {
             labels: change::only(&slice.metadata.labels, LABELS),
             ahead: slice.metadata.annotations.get(AHEAD).cloned(),
+            refused: slice.metadata.annotations.get(REFUSED).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
         }
@@ -220,9 +232,9 @@ impl State {
     fn json(&self) -> Value {
         let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
         let mut metadata = json!({"labels": self.labels});
-        if let Some(ahead) = &self.ahead {
-            metadata["annotations"] = json!({AHEAD: ahead});
-        }
+        // Without any, too: a difference to none at all would take out those of others.
+        let annotations = json!({AHEAD: self.ahead, REFUSED: self.refused});
+        metadata["annotations"] = change::without_empty(annotations);
         json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})
     }
 

@@ -38,16 +38,71 @@ async fn value_that_an_older_api_server_refuses_is_left_out_until_its_version_ch
     let (status, message) = ready(green);
     assert_eq!(status, "True", "{message}");
     assert!(message.contains("trafficDistribution PreferSameZone"), "{message}");
-    // An hour later it is tried again, by one request.
-    members.clock.advance(Duration::from_mins(61));
+    // A new process does not try it either, nor does one hours later.
+    let function = members.serving("blue,green", &[]).await;
+    members.clock.advance(Duration::from_hours(3));
     green.forget_requests();
-    sync(&members.function).await;
-    let refused = writes(green).into_iter().filter(|it| it.ends_with("422"));
-    assert_eq!(refused.count(), 1);
+    synced(&function).await;
+    assert_eq!(writes(green), [""; 0]);
     green.set_minor_version(33);
     members.converge().await;
     assert_eq!(distribution(green), "PreferSameZone");
     assert!(!ready(green).1.contains("refuse"), "{}", ready(green).1);
+}
+
+/// It writes back what a sync takes out.
+#[tokio::test]
+async fn value_that_a_webhook_sets_is_left_alone_after_one_write() {
+    for (exported_value, next) in
+        [(None, "PreferSameZone"), (Some("PreferSameZone"), "PreferClose")]
+    {
+        let members = Members::start().await;
+        let Members { blue, green, .. } = &members;
+        green.set_webhook_distribution(Some("PreferClose"));
+        let service =
+            exported_value.map_or_else(web, |value| web().spec("trafficDistribution", value));
+        exported(blue, service, &["10.0.0.1"]);
+        for _ in 0..2 {
+            synced(&members.function).await;
+        }
+
+        green.forget_requests();
+        for _ in 0..3 {
+            let function = members.serving("blue,green", &[]).await;
+            members.clock.advance(Duration::from_hours(2));
+            synced(&function).await;
+        }
+
+        assert_eq!(writes(green), [""; 0], "{exported_value:?}");
+        assert_eq!(distribution(green), "PreferClose");
+        assert_eq!(imported(green, "web"), "blue 10.0.0.1:8080");
+        let (status, message) = ready(green);
+        assert_eq!(status, "True", "{message}");
+        assert!(message.contains("trafficDistribution"), "{message}");
+
+        green.set_webhook_distribution(None);
+        exported(blue, web().spec("trafficDistribution", next), &["10.0.0.1"]);
+        members.converge().await;
+        assert_eq!(distribution(green), next, "another value is tried");
+    }
+}
+
+/// Execution environments that alternate know nothing of each other.
+#[tokio::test]
+async fn value_that_is_refused_is_not_sent_by_each_new_process() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    green.set_minor_version(32);
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.1"]);
+    synced(&members.function).await;
+    green.forget_requests();
+    for last in 2..6 {
+        let function = members.serving("blue,green", &[]).await;
+        pods(blue, "web", &[&format!("10.0.0.{last}")]);
+        synced(&function).await;
+        let refused = writes(green).into_iter().filter(|line| line.ends_with("422"));
+        assert_eq!(refused.count(), 0);
+    }
 }
 
 /// Else some processes would leave the value out for an hour, and others write it.

@@ -75,6 +75,7 @@ fn store(
     write.place(&mut object);
     managers::restore(&mut object, Some(before));
     keep_other_part(&mut object, before, write);
+    write.mutate(world, &mut object);
     let object = validation::complete(world, write.resource, object, Some(before))?;
     write.admit(world, name, Some(before), Some(&object))?;
     let object = noted(write, before, object, applied);

@@ -144,6 +144,11 @@ impl KubernetesServer {
     pub fn set_minor_version(&self, minor: u32) {
         self.world().minor = minor;
     }
+
+    /// From now on a mutating webhook sets this `trafficDistribution` on each Service that is written by HTTP.
+    pub fn set_webhook_distribution(&self, distribution: Option<&'static str>) {
+        self.world().webhook_distribution = distribution;
+    }
 }
 
 fn resource_named(plural: &str) -> &'static Resource {

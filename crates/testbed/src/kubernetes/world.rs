@@ -42,6 +42,8 @@ pub struct World {
     pub shows_pods: bool,
     /// The server's version is 1.<minor>.
     pub minor: u32,
+    /// The `trafficDistribution` that a mutating webhook sets on each Service that is written.
+    pub webhook_distribution: Option<&'static str>,
     /// The pods of Services, by namespace and name.
     pub pods: BTreeMap<(String, String), Vec<Pod>>,
     /// The imports that always have a ready endpoint.
@@ -64,6 +66,7 @@ impl World {
             addresses: Allocator::default(),
             shows_pods: false,
             minor: 33,
+            webhook_distribution: None,
             pods: BTreeMap::new(),
             ready: Ready::default(),
             gate: None,

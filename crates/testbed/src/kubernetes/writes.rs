@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::access::User;
 use super::list::Parameters;
 use super::managers::Manager;
-use super::resource::{ENDPOINT_SLICES, EVENTS, NAMESPACES, Resource, SERVICE_IMPORTS, Target};
+use super::resource::{
+    ENDPOINT_SLICES, EVENTS, NAMESPACES, Resource, SERVICE_IMPORTS, SERVICES, Target,
+};
 use super::status::{Failure, details};
 use super::world::World;
 use super::{managers, patch, recorded, validation};
@@ -96,6 +98,14 @@ impl Write<'_> {
         }
     }
 
+    /// Lets the mutating webhook change a Service.
+    pub fn mutate(&self, world: &World, object: &mut Value) {
+        let is_service = *self.resource == SERVICES && !self.target.is_status();
+        if let Some(distribution) = world.webhook_distribution.filter(|_| is_service) {
+            object["spec"]["trafficDistribution"] = distribution.into();
+        }
+    }
+
     /// Asks the admission policy, which the administrator is not subject to.
     pub fn admit(
         &self,
@@ -124,6 +134,7 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     check_namespace(world, write, &name)?;
     managers::restore(&mut object, None);
     reset_status(&mut object, write);
+    write.mutate(world, &mut object);
     let mut object = validation::complete(world, write.resource, object, None)?;
     write.admit(world, &name, None, Some(&object))?;
     if world.store.get(write.resource, &write.target.namespace, &name).is_some() {

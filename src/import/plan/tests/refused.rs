@@ -7,14 +7,10 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::{World, after};
-use crate::import::plan::{FailedWrite, Kind, missing_fields, refused_fields};
-use crate::model::{
-    InternalTrafficPolicy, OptionalField, RefusedField, ServiceRef, SessionAffinity,
+use crate::import::plan::{
+    FailedWrite, Kind, as_exported, changed_fields, noted_fields, refused_fields,
 };
-
-fn web_service() -> ServiceRef {
-    ServiceRef::new("shop", "web")
-}
+use crate::model::{InternalTrafficPolicy, OptionalField, RefusedField, SessionAffinity};
 
 fn web() -> World {
     let mut world = World::with_ports("http:80").exported("green", "10.0.0.1");
@@ -31,7 +27,12 @@ fn web() -> World {
 
 /// What the API server named, as the next plan leaves it out.
 fn texts(refused: Vec<RefusedField>) -> String {
-    let text = |it: RefusedField| format!("{} {} {}", it.kind, it.field.as_str(), it.value);
+    let text = |it: RefusedField| match it.field {
+        OptionalField::Labels | OptionalField::Annotations => {
+            format!("{} {}", it.kind, it.field.as_str())
+        }
+        _ => format!("{} {} {}", it.kind, it.field.as_str(), it.value),
+    };
     refused.into_iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
@@ -51,7 +52,7 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
     });
     let of = |kind, body: &Value, causes: &[&str]| {
         let causes: Vec<String> = causes.iter().map(ToString::to_string).collect();
-        texts(refused_fields(kind, &web_service(), (body, &Value::Null), &causes))
+        texts(refused_fields(kind, (body, &Value::Null), &causes))
     };
     let cases = [
         (
@@ -65,12 +66,8 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
             &["spec.sessionAffinityConfig.clientIP.timeoutSeconds"],
             r#"Service sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}}"#,
         ),
-        (Kind::ServiceImport, &["metadata.labels"], "ServiceImport labels shop/web"),
-        (
-            Kind::ServiceImport,
-            &["metadata.annotations[page]"],
-            "ServiceImport annotations shop/web",
-        ),
+        (Kind::ServiceImport, &["metadata.labels"], "ServiceImport labels"),
+        (Kind::ServiceImport, &["metadata.annotations[page]"], "ServiceImport annotations"),
         // Our own label is on every object.
         (Kind::Service, &["metadata.labels"], ""),
         (Kind::Service, &["spec.clusterIPs"], ""),
@@ -86,26 +83,107 @@ fn only_a_refusal_of_optional_fields_alone_is_done_without() {
         assert_eq!(of(kind, &body, causes), expected, "{kind} {causes:?}");
     }
     let hints = of(Kind::EndpointSlice, &slice, &["endpoints[1].hints.forZones[0].name"]);
-    assert_eq!(hints, "EndpointSlice hints shop/web");
+    assert_eq!(hints, "EndpointSlice hints ");
     let label = json!({"metadata": {"labels": {"team": "shop"}}});
     let causes = ["spec.trafficDistribution".to_owned()];
-    let standing = refused_fields(Kind::Service, &web_service(), (&label, &body), &causes);
+    let standing = refused_fields(Kind::Service, (&label, &body), &causes);
     assert_eq!(texts(standing), "Service trafficDistribution PreferSameZone", "not sent");
     let protocol = of(Kind::EndpointSlice, &slice, &["ports[0].appProtocol"]);
     assert_eq!(protocol, "EndpointSlice appProtocol b!");
 }
 
 #[test]
-fn field_that_the_answer_lacks_counts_as_refused() {
-    let body = json!({
-        "metadata": {"annotations": {"page": "1", "gone": null}},
-        "spec": {"trafficDistribution": "PreferClose", "sessionAffinity": "None", "x": 1},
-    });
-    let stored =
-        json!({"metadata": {"annotations": {"page": "1"}}, "spec": {"sessionAffinity": "None"}});
-    let missing = missing_fields(Kind::ServiceImport, &web_service(), &body, &stored);
-    assert_eq!(texts(missing), "ServiceImport trafficDistribution PreferClose");
-    assert_eq!(missing_fields(Kind::ServiceImport, &web_service(), &body, &body), []);
+fn field_that_is_not_stored_as_it_was_sent_counts_as_refused() {
+    let cases = [
+        (
+            json!({"spec": {"trafficDistribution": "PreferClose", "x": 1}}),
+            json!({}),
+            "trafficDistribution PreferClose",
+        ),
+        (
+            json!({"spec": {"trafficDistribution": null}}),
+            json!({"spec": {"trafficDistribution": "PreferClose"}}),
+            "trafficDistribution null",
+        ),
+        (json!({"spec": {"trafficDistribution": null}}), json!({}), ""),
+        (
+            json!({"spec": {"sessionAffinity": "None"}}),
+            json!({"spec": {"sessionAffinity": "ClientIP"}}),
+            "sessionAffinity None",
+        ),
+        (
+            json!({"spec": {"sessionAffinity": "None"}}),
+            json!({"spec": {"sessionAffinity": "None"}}),
+            "",
+        ),
+        (
+            json!({"metadata": {"annotations": {"page": "1", "gone": null}}}),
+            json!({"metadata": {"annotations": {"page": "1"}}}),
+            "",
+        ),
+    ];
+    for (sent, stored, expected) in cases {
+        let changed = texts(changed_fields(Kind::ServiceImport, &sent, &stored));
+        assert_eq!(changed.trim_start_matches("ServiceImport "), expected, "{sent}");
+    }
+}
+
+/// The table of the rule.
+#[test]
+fn refused_value_is_taken_out_and_that_of_a_webhook_stays() {
+    let field = OptionalField::TrafficDistribution;
+    let of = |value: &str, is_changed| RefusedField {
+        kind: "Service",
+        field,
+        value: value.to_owned(),
+        is_changed,
+    };
+    let (wanted, of_webhook) = (json!("PreferSameZone"), json!("PreferClose"));
+    let cases = [
+        // The field that is known, the value that stands, and the one after the next plan.
+        (of("PreferSameZone", false), wanted.clone(), Value::Null),
+        (of("PreferSameZone", false), of_webhook.clone(), Value::Null),
+        (of("PreferSameZone", false), Value::Null, Value::Null),
+        (of("PreferSameZone", true), of_webhook.clone(), of_webhook.clone()),
+        (of("PreferSameZone", true), Value::Null, Value::Null),
+        // Another value is tried.
+        (of("PreferClose", false), Value::Null, wanted.clone()),
+        (of("null", true), of_webhook.clone(), wanted),
+    ];
+    for (known, standing, expected) in cases {
+        let mut world = web();
+        let mut cluster = after(&world);
+        cluster.object_mut(Kind::Service)["spec"]["trafficDistribution"] = standing.clone();
+        world.refused = [known.clone()].into();
+        world.sync(&mut cluster);
+        let after = cluster.object(Kind::Service)["spec"]["trafficDistribution"].clone();
+        assert_eq!(after, expected, "{known:?} {standing}");
+    }
+}
+
+/// The next process knows by the annotation what this one has found out.
+#[test]
+fn annotation_of_an_object_has_its_refused_fields_for_one_version_of_the_server() {
+    let mut world = web();
+    let (kind, field) = ("Service", OptionalField::TrafficDistribution);
+    world.refused =
+        [RefusedField { kind, field, value: "PreferSameZone".into(), is_changed: false }].into();
+    let cluster = after(&world);
+    let text = &cluster.object(Kind::Service)["metadata"]["annotations"];
+    let noted = r#"{"refused":{"trafficDistribution":["PreferSameZone"]},"server":"1.32"}"#;
+    assert_eq!(*text, json!({"cloud-map-sync/refused-fields": noted}));
+    let present = cluster.present();
+    for (server, counts) in [(Some("1.32"), true), (None, true), (Some("1.33"), false)] {
+        let expected = if counts { world.refused.clone() } else { BTreeSet::new() };
+        assert_eq!(noted_fields(&world.owner, &present, server), expected, "{server:?}");
+    }
+    world.refused.clear();
+    let planned = world.planned(&cluster);
+    assert!(
+        planned.contains("annotations.cloud-map-sync/refused-fields")
+            && planned.contains("trafficDistribution"),
+        "{planned}"
+    );
 }
 
 #[test]
@@ -122,12 +200,16 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
         kind: "Service",
         field,
         value: value.to_owned(),
+        is_changed: false,
     });
     let labels = RefusedField {
         kind: "ServiceImport",
         field: OptionalField::Labels,
-        value: "shop/web".to_owned(),
+        value: String::new(),
+        is_changed: false,
     };
+    let [labels] = &as_exported(vec![labels], world.merged_mut())[..] else { panic!("one field") };
+    let labels = labels.clone();
     world.refused = of_service.into_iter().chain([labels]).collect();
     let cluster = after(&world);
     let service = cluster.object(Kind::Service)["spec"].clone();
@@ -139,7 +221,7 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
     assert_eq!(import["spec"]["trafficDistribution"], "PreferSameZone");
     assert_eq!(import["metadata"]["labels"]["team"], json!(null));
     assert_eq!(import["metadata"]["annotations"]["page"], "1");
-    assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, without what this cluster's API server refuses: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
+    assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, without what this cluster's API server refuses or changes: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
 }
 
 #[test]

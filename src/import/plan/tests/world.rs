@@ -142,6 +142,7 @@ impl World {
             importer: &self.importer,
             available: &self.available,
             refused: &self.refused,
+            server: Some("1.32"),
             declares_slice_objects: self.declares_slice_objects,
             service: &self.service,
             namespace: self.namespace,
