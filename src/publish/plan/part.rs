@@ -247,8 +247,12 @@ impl Observation {
         turns.iter().flat_map(|turn| self.old(turn)).chain(held_back).collect()
     }
 
-    /// The services that the changes of a turn rest on, and that were not read in this run.
+    /// The services that the changes of a turn rest on, and that were not read in this run. A note rests on a read of its
+    /// instance, just before it is written.
     fn old(&self, turn: &ChangesByService) -> BTreeSet<ServiceKey> {
+        if turn.values().flatten().all(|change| matches!(change, Change::Note { .. })) {
+            return BTreeSet::new();
+        }
         let scope = RereadScope::of(&self.holders, turn.keys(), turn.values().flatten());
         let is_old = |key: &ServiceKey| {
             let service = self.registry.services.get(key);

@@ -209,50 +209,10 @@ fn refusal_of_route_53_names_the_setting_that_gives_the_rights() {
     denied(&cases);
 }
 
-/// The actions for a note for which no instance has room. Many lines name the note.
-const OF_NOTES: [&str; 3] = [
-    "servicediscovery:GetServiceAttributes",
-    "servicediscovery:UpdateServiceAttributes",
-    "servicediscovery:DeleteServiceAttributes",
-];
-
-#[tokio::test]
-async fn note_on_a_cloud_map_service_that_is_denied() {
-    for right in OF_NOTES {
-        let pods = ["10.0.1.1", "10.0.1.2", "10.0.1.3"];
-        let fleet = Fleet::with_web("web", "prod", &pods).await;
-        fleet.web("cart", "prod", &["10.0.2.1"]);
-        let settings = [("CLUSTERS", "blue"), ("GUARD_MINIMUM", "1"), ("GUARD_SHARE", "10")];
-        let function = fleet.function_with(&settings).await;
-        converge(&fleet, &function).await;
-        for name in ["web", "cart"] {
-            fleet.fill("prod", name);
-            fleet.pods(name, &[]);
-        }
-        let operation = right.split_once(':').expect("a right").1;
-        if operation.starts_with("Delete") {
-            sync(&function).await;
-            fleet.web("web", "prod", &pods);
-            fleet.web("cart", "prod", &["10.0.2.1"]);
-        }
-        fleet.cloud_map.deny(operation);
-
-        let report = sync(&function).await;
-
-        let text = report.to_string();
-        assert!(text.contains(&format!("not authorized to perform: {right}")), "{right}: {text}");
-        assert_eq!(report.ok, operation.starts_with("Get"), "a held loss is no failure: {text}");
-        assert_eq!(fleet.addresses("prod", "web"), pods, "{right}");
-        fleet.cloud_map.heal();
-        assert!(sync(&function).await.ok, "{right}");
-        settled(&fleet, &function).await;
-    }
-}
-
 #[test]
 fn every_action_of_the_role_has_a_case() {
     let cases = [reads(), writes(), clusters()].into_iter().flatten().map(|case| case.right);
-    let elsewhere = [&OF_ROUTE_53[..], &queue::RIGHTS, &settings::RIGHTS, &OF_LAMBDA, &OF_NOTES];
+    let elsewhere = [&OF_ROUTE_53[..], &queue::RIGHTS, &settings::RIGHTS, &OF_LAMBDA];
     let elsewhere = elsewhere.into_iter().flatten().map(|right| (*right).to_owned());
     assert_same(&given(), &cases.chain(elsewhere).collect());
 }
