@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::play::{ALONE, Case, denied, one_less, one_more};
 use super::{assert_same, queue, settings};
 use crate::fleet::Fleet;
-use crate::run::{converge, settled, sync};
 use crate::worlds::faults::situation::{API, PROD, READER, Situation, WEB, shop};
 use crate::worlds::play::Scene;
 use crate::worlds::world::Reference;

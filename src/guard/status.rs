@@ -1,0 +1,173 @@
+//! The status of the guard for people: the Services that would lose instances or the imports that would lose endpoints,
+//! the limits that are exceeded, since when, and the condition that lets the loss pass. The report has it as numbers,
+//! every held-back line as a sentence.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
+
+use super::{Circumstances, Verdict, is_of_one_that_was_read, total};
+use crate::model::{Guard, GuardState, ServiceRef, Timestamp, join_first};
+
+/// The number of Services that a sentence names.
+const NAMED: usize = 3;
+
+/// What a cluster would lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LossSubject {
+    /// Instances of its Services in Cloud Map.
+    Instances,
+    /// Ready endpoints of other clusters in its imports.
+    Endpoints,
+}
+
+/// The words about a loss.
+struct Words {
+    noun: &'static str,
+    /// The verb for all of them together.
+    leave: &'static str,
+    owner: &'static str,
+    /// The part that could not be read beside the loss.
+    unread: &'static str,
+    /// The meaning of a name that was not read.
+    absent: &'static str,
+}
+
+impl LossSubject {
+    fn words(self) -> Words {
+        match self {
+            Self::Instances => Words {
+                noun: "instances",
+                leave: "are deregistered",
+                owner: "Service",
+                unread: "Cloud Map services",
+                absent: "which is not in the cluster",
+            },
+            Self::Endpoints => Words {
+                noun: "imported endpoints",
+                leave: "leave the imports",
+                owner: "import",
+                unread: "clusters",
+                absent: "which no cluster exports any more",
+            },
+        }
+    }
+}
+
+/// The status of the guard in one run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuardStatus {
+    pub run: Circumstances,
+    pub verdict: Verdict,
+    /// The held Services or imports of which the loss could not be noted, so that no later run can know of it.
+    pub without_note: BTreeSet<ServiceRef>,
+}
+
+impl GuardStatus {
+    /// The names of the Services or imports, at most [`NAMED`] of them.
+    fn who(&self) -> String {
+        let Words { owner, absent, .. } = self.run.subject.words();
+        let losses = self.verdict.losses();
+        let names = join_first(losses.keys(), NAMED);
+        match losses.len() {
+            1 if is_of_one_that_was_read(losses) => format!("{owner} {names}"),
+            1 => format!("{owner} {names}, {absent},"),
+            _ => format!("{owner}s {names}"),
+        }
+    }
+
+    /// Whether the loss exceeds the limits.
+    pub fn is_past(&self) -> bool {
+        self.run.guard.is_passed_by(total(self.verdict.losses()), self.verdict.instances)
+    }
+
+    /// The time at which the last of the losses was first seen; `None` if none of the held ones could be noted.
+    pub fn first_seen(&self) -> Option<Timestamp> {
+        let Verdict { state, held, first_seen, .. } = &self.verdict;
+        let is_noted = |service| !self.without_note.contains(service);
+        first_seen.filter(|_| !state.holds() || held.keys().any(is_noted))
+    }
+
+    /// Whether a person has to look: an earlier run saw the loss first, or no later one can know of it.
+    pub fn is_later_look(&self) -> bool {
+        let is_seen_before = self.first_seen().is_some_and(|first_seen| first_seen < self.run.now);
+        is_seen_before || !self.without_note.is_empty()
+    }
+
+    /// The time from which a full sync that sees the same loss lets it pass.
+    pub fn lifts_from(&self) -> Option<Timestamp> {
+        let wait = self.run.guard.wait;
+        let lifts_from = |seen: Timestamp| seen.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        self.first_seen().map(lifts_from)
+    }
+
+    fn limits(&self) -> String {
+        let (loss, instances) = (total(self.verdict.losses()), self.verdict.instances);
+        let Guard { share, minimum, .. } = self.run.guard;
+        let noun = self.run.subject.words().noun;
+        format!(
+            "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
+        )
+    }
+
+    /// Since when the loss is held, and the condition that ends it.
+    fn until(&self) -> String {
+        let cluster = &self.run.cluster;
+        let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
+        let mut sentences = Vec::new();
+        if let (Some(first_seen), Some(lifts_from)) = (self.first_seen(), self.lifts_from()) {
+            sentences.push(format!(
+                "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
+            ));
+        }
+        if !self.without_note.is_empty() {
+            let Words { owner, noun, .. } = self.run.subject.words();
+            let names = join_first(&self.without_note, NAMED);
+            let plural = if self.without_note.len() == 1 { "" } else { "s" };
+            sentences.push(format!(
+                "no later run can know of the loss of {owner}{plural} {names}, since it could not be noted, so these {noun} stay until {confirm}"
+            ));
+        }
+        sentences.join("; ")
+    }
+}
+
+impl Display for GuardStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (who, limits) = (self.who(), self.limits());
+        let Words { noun, leave, unread: parts, .. } = self.run.subject.words();
+        let loss = total(self.verdict.losses());
+        let Verdict { state, instances, unread, first_seen, .. } = self.verdict;
+        let Guard { share, minimum, .. } = self.run.guard;
+        match state {
+            GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
+            GuardState::Lifted => {
+                write!(
+                    f,
+                    "{who} would lose {limits}; the same loss was seen before, so they {leave}"
+                )
+            }
+            GuardState::Confirmed => {
+                write!(f, "{who} would lose {limits}; the loss is confirmed, so they {leave}")
+            }
+            GuardState::LeftToFullSync if self.is_past() => write!(
+                f,
+                "{who} would lose {limits}; this targeted sync leaves it to the full sync"
+            ),
+            GuardState::LeftToFullSync => write!(
+                f,
+                "{who} would lose {loss} of {instances} {noun}; this targeted sync, which has not read all of Cloud Map, leaves it to the full sync"
+            ),
+            GuardState::HeldUntilRead => write!(
+                f,
+                "{who} would lose {loss} of {instances} {noun}, and {parts} with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those"
+            ),
+            GuardState::HeldByFullSync => {
+                write!(f, "{who} would lose {loss} {noun} that are left to the full sync")?;
+                match first_seen {
+                    Some(_) => write!(f, ": {}", self.until()),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
