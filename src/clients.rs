@@ -22,9 +22,8 @@ use crate::kubernetes::{self, Kubernetes, Transport, transport::over_network};
 use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic, join_or};
 use crate::settings::{Cluster, Role};
 
-/// The longest wait for an answer of EKS on which nothing else may wait: the ARN of a name, or whether a cluster
-/// exists.
-const BRIEF: Duration = Duration::from_secs(5);
+/// The longest wait for EKS to answer whether a cluster exists.
+const EXISTENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One account's Cloud Map in one Region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,11 +52,9 @@ pub struct Clients {
     custom_tags: Arc<CustomTags>,
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
-    clusters: Mutex<BTreeMap<String, Connection>>,
-    /// The ARNs of the clusters that the settings name otherwise, by that name.
-    arns: Mutex<BTreeMap<String, ClusterArn>>,
-    /// By the cluster's label: held while a connection is made.
-    connecting: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    clusters: Mutex<BTreeMap<ClusterArn, Connection>>,
+    /// Held while a connection to a cluster is made.
+    connecting: Mutex<BTreeMap<ClusterArn, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Clients {
@@ -73,7 +70,6 @@ impl Clients {
             quotas: Mutex::default(),
             registries: Mutex::default(),
             clusters: Mutex::default(),
-            arns: Mutex::default(),
             connecting: Mutex::default(),
         }
     }
@@ -177,7 +173,7 @@ impl Clients {
     /// # Errors
     /// Returns the error message of STS or of the connection.
     pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
-        let caller = self.caller(cluster.role.as_ref(), &cluster.region).await?;
+        let caller = self.caller(cluster.role.as_ref(), cluster.arn.region()).await?;
         Ok(caller.arn.unwrap_or_default())
     }
 
@@ -213,14 +209,13 @@ impl Clients {
             let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
             eks::existence(&eks, &sts, cluster).await
         };
-        let late = || format!("EKS did not answer within {} s", BRIEF.as_secs());
-        timeout(BRIEF, asked).await.unwrap_or_else(|_| Existence::Unknown(late()))
+        let late = || format!("EKS did not answer within {} s", EXISTENCE_TIMEOUT.as_secs());
+        timeout(EXISTENCE_TIMEOUT, asked).await.unwrap_or_else(|_| Existence::Unknown(late()))
     }
 }
 
 // The connection to a cluster: its description by EKS, and a client for its API server. Connections are cached for the
-// life of the process; a run that fails on a stale one makes a new connection. An ARN identifies a cluster: that of a
-// name is known once EKS has described it, and if another entry of the settings has this ARN, the name is not served.
+// life of the process; a run that fails on a stale one makes a new connection.
 
 /// A described cluster with a client for its API server.
 #[derive(Clone)]
@@ -241,52 +236,31 @@ pub enum Error {
         "EKS returned the cluster {described}, but CLUSTERS names {configured}: is the role right?"
     )]
     OtherCluster { configured: ClusterArn, described: ClusterArn },
-    #[error(
-        "EKS did not return the ARN of the cluster {0:?} within {seconds} s: the run goes on without it",
-        seconds = BRIEF.as_secs()
-    )]
-    Unresolved(String),
-    /// The cluster is that of another entry, which is served.
-    #[error(
-        "CLUSTERS names this cluster twice, as {name} and as {arn}: only the entry with the ARN is served; remove the \
-         one with the name"
-    )]
-    NamedTwice { name: String, arn: ClusterArn },
-    #[error("no AWS credentials are configured to sign a token for the cluster {0:?}")]
-    NoCredentials(String),
+    #[error("no AWS credentials are configured to sign a token for the cluster {0}")]
+    NoCredentials(ClusterArn),
     #[error(transparent)]
     Connect(#[from] kubernetes::ConnectError),
 }
 
 impl Clients {
-    /// The ARN of a cluster, if it is known: that of a name never changes after EKS has returned it once.
-    pub fn arn_of(&self, cluster: &Cluster) -> Option<ClusterArn> {
-        cluster.arn.clone().or_else(|| lock(&self.arns).get(&cluster.name).cloned())
-    }
-
     /// The cached connection to a cluster, or a new one, which is made once for all who ask for it meanwhile.
     ///
     /// # Errors
-    /// Returns an error if EKS cannot describe the cluster, or if another entry of the settings has its ARN.
+    /// Returns an error if EKS cannot describe the cluster, or describes another one.
     pub async fn connect(&self, cluster: &Cluster) -> Result<Connection, Error> {
-        let connecting = async {
-            self.check_only_entry(cluster)?;
-            if let Some(cached) = self.cached(cluster) {
-                return Ok(cached);
-            }
-            let connecting =
-                lock(&self.connecting).entry(cluster.label().to_owned()).or_default().clone();
-            let _connecting = connecting.lock().await;
-            match self.cached(cluster) {
-                Some(made_meanwhile) => Ok(Connection { reused: false, ..made_meanwhile }),
-                None => Box::pin(self.describe(cluster)).await,
-            }
-        };
-        self.resolve_in_time(cluster, connecting).await
+        if let Some(cached) = self.cached(cluster) {
+            return Ok(cached);
+        }
+        let connecting = lock(&self.connecting).entry(cluster.arn.clone()).or_default().clone();
+        let _connecting = connecting.lock().await;
+        match self.cached(cluster) {
+            Some(made_meanwhile) => Ok(Connection { reused: false, ..made_meanwhile }),
+            None => Box::pin(self.reconnect(cluster)).await,
+        }
     }
 
     fn cached(&self, cluster: &Cluster) -> Option<Connection> {
-        let cached = lock(&self.clusters).get(cluster.label()).cloned();
+        let cached = lock(&self.clusters).get(&cluster.arn).cloned();
         cached.map(|connection| Connection { reused: true, ..connection })
     }
 
@@ -295,53 +269,20 @@ impl Clients {
     /// # Errors
     /// As [`Clients::connect`].
     pub async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, Error> {
-        self.resolve_in_time(cluster, Box::pin(self.describe(cluster))).await
-    }
-
-    /// Limits the first connection to a cluster that has a name only. Its messages may also be those of another cluster,
-    /// so a batch ends with it.
-    async fn resolve_in_time(
-        &self,
-        cluster: &Cluster,
-        connecting: impl Future<Output = Result<Connection, Error>>,
-    ) -> Result<Connection, Error> {
-        if self.arn_of(cluster).is_some() {
-            return connecting.await;
-        }
-        let unresolved = || Error::Unresolved(cluster.name.clone());
-        timeout(BRIEF, connecting).await.unwrap_or_else(|_| Err(unresolved()))
-    }
-
-    async fn describe(&self, cluster: &Cluster) -> Result<Connection, Error> {
-        let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
-        let described = eks::describe(&aws_sdk_eks::Client::new(&config), &cluster.name).await?;
-        match &cluster.arn {
-            Some(configured) if *configured != described.arn => {
-                let (configured, described) = (configured.clone(), described.arn);
-                return Err(Error::OtherCluster { configured, described });
-            }
-            Some(_) => {}
-            None => {
-                lock(&self.arns).insert(cluster.name.clone(), described.arn.clone());
-                self.check_only_entry(cluster)?;
-            }
+        let arn = &cluster.arn;
+        let config = self.config(cluster.role.as_ref(), Some(arn.region())).await;
+        let described = eks::describe(&aws_sdk_eks::Client::new(&config), arn.name()).await?;
+        if described.arn != *arn {
+            return Err(Error::OtherCluster { configured: arn.clone(), described: described.arn });
         }
         let credentials = config.credentials_provider();
-        let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
+        let credentials = credentials.ok_or_else(|| Error::NoCredentials(arn.clone()))?;
         let clock = config.time_source().unwrap_or_default();
-        let tokens =
-            TokenSource::new(described.token_audience(), &cluster.region, credentials, clock);
+        let tokens = TokenSource::new(described.token_audience(), arn.region(), credentials, clock);
         let client = kubernetes::connect(&described, tokens.into_tokens(), &self.transport)?;
         let kubernetes = Kubernetes::new(client);
         let connection = Connection { cluster: described, kubernetes, reused: false };
-        lock(&self.clusters).insert(cluster.label().to_owned(), connection.clone());
+        lock(&self.clusters).insert(arn.clone(), connection.clone());
         Ok(connection)
-    }
-
-    fn check_only_entry(&self, cluster: &Cluster) -> Result<(), Error> {
-        match self.arn_of(cluster).filter(|arn| cluster.namesakes.contains(arn)) {
-            Some(arn) => Err(Error::NamedTwice { name: cluster.name.clone(), arn }),
-            None => Ok(()),
-        }
     }
 }

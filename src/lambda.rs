@@ -1,6 +1,5 @@
-//! The process in Lambda's runtime: a cold start, then one invocation after another. An error at the start is reported to
-//! Lambda, which returns it to the caller of the function. Below are the span around every line of an invocation, the alias
-//! of a call, and the log.
+//! The process in Lambda's runtime: one invocation after another. Below are the span around every line of an invocation, the
+//! alias of a call, and the log.
 
 use std::error::Error;
 use std::io;
@@ -8,10 +7,11 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use aws_config::SdkConfig;
 use json_subscriber::JsonLayer;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
-use lambda_runtime_api_client::{BoxError, PooledClient, body, build_request};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tracing::{Instrument, Span, Subscriber, error_span};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
@@ -23,7 +23,7 @@ use crate::clients::sdk_config;
 use crate::error::chain;
 use crate::function::{Body, Function};
 use crate::report::metrics;
-use crate::settings::{self, LoadError, Settings};
+use crate::settings::{self, LoadError};
 use crate::time::{Deadline, time_left};
 
 /// Lambda and cargo-lambda set this variable when they start a function.
@@ -40,11 +40,7 @@ pub async fn main() -> ExitCode {
     }
     subscriber(|name| std::env::var(name).ok(), io::stdout).init();
     let config = sdk_config().load().await;
-    let served = match Box::pin(settings::load(|name| std::env::var(name).ok(), &config)).await {
-        Ok(settings) => Box::pin(serve(settings, config)).await,
-        Err(error) => report_start_error(error).await,
-    };
-    match served {
+    match Box::pin(Process::new(config).serve()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("the function ends: {}", chain(&*error));
@@ -53,35 +49,53 @@ pub async fn main() -> ExitCode {
     }
 }
 
-async fn serve(settings: Settings, config: aws_config::SdkConfig) -> Result<(), BoxError> {
-    let function = &Function::new(settings, config);
-    // Not `lambda_runtime::run`: its span has other field names.
-    let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
-        let span = span(&event.context);
-        invoke(function, event.payload, event.context).instrument(span)
-    }));
-    Box::pin(runtime.run()).await
+/// The function of this process. Its first invocation makes it, since only the ARN of an invocation has the account of the
+/// clusters that `CLUSTERS` names. Settings that cannot be read or are invalid fail each invocation until they are corrected.
+struct Process {
+    config: SdkConfig,
+    function: OnceCell<Function>,
 }
 
-async fn invoke(function: &Function, payload: Value, context: Context) -> Result<Body, Diagnostic> {
-    let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
-    let qualifier = qualifier(&context);
-    let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
-    let (function, now) = (&context.env_config.function_name, SystemTime::now());
-    if let Some(report) = &reply.report
-        && let Err(error) = metrics::write(report, function, now, &mut io::stdout())
-    {
-        tracing::error!("metrics are not written: {}", chain(&error));
+impl Process {
+    fn new(config: SdkConfig) -> Self {
+        Self { config, function: OnceCell::new() }
     }
-    reply.into_body().map_err(|error| diagnostic(error.kind(), &error))
-}
 
-async fn report_start_error(error: LoadError) -> Result<(), BoxError> {
-    let reason = diagnostic(error.kind(), &error);
-    if let Err(error) = refuse_to_start(&reason).await {
-        tracing::error!("cannot report to Lambda why the function ends: {}", chain(&*error));
+    async fn serve(self) -> Result<(), lambda_runtime::Error> {
+        let process = &self;
+        // Not `lambda_runtime::run`: its span has other field names.
+        let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
+            let span = span(&event.context);
+            process.invoke(event.payload, event.context).instrument(span)
+        }));
+        Box::pin(runtime.run()).await
     }
-    Err(error.into())
+
+    async fn invoke(&self, payload: Value, context: Context) -> Result<Body, Diagnostic> {
+        let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
+        let function = self.function(&context.invoked_function_arn).await.map_err(|error| {
+            tracing::error!("the settings of the function cannot be used: {}", chain(&error));
+            diagnostic(error.kind(), &error)
+        })?;
+        let reply = Box::pin(function.reply(qualifier(&context), &payload, deadline)).await;
+        let name = &context.env_config.function_name;
+        if let Some(report) = &reply.report
+            && let Err(error) = metrics::write(report, name, SystemTime::now(), &mut io::stdout())
+        {
+            tracing::error!("metrics are not written: {}", chain(&error));
+        }
+        reply.into_body().map_err(|error| diagnostic(error.kind(), &error))
+    }
+
+    /// The function, with its settings.
+    async fn function(&self, invoked_arn: &str) -> Result<&Function, LoadError> {
+        let load = async || {
+            let variable = |name: &str| std::env::var(name).ok();
+            let settings = Box::pin(settings::load(variable, Some(invoked_arn), &self.config));
+            Ok(Function::new(settings.await?, self.config.clone()))
+        };
+        self.function.get_or_try_init(load).await
+    }
 }
 
 fn diagnostic(kind: &str, error: &dyn Error) -> Diagnostic {
@@ -104,17 +118,6 @@ pub fn span(context: &Context) -> Span {
 /// The alias or version through which the function was invoked: the eighth part of the invoked ARN.
 fn qualifier(context: &Context) -> Option<&str> {
     context.invoked_function_arn.split(':').nth(7)
-}
-
-/// Reports to Lambda the reason why the function does not start. Otherwise Lambda reports only that the process ended.
-async fn refuse_to_start(reason: &Diagnostic) -> Result<(), BoxError> {
-    let request = build_request()
-        .method("POST")
-        .uri("/2018-06-01/runtime/init/error")
-        .header("Lambda-Runtime-Function-Error-Type", &reason.error_type)
-        .body(body::Body::from(serde_json::to_vec(reason)?))?;
-    PooledClient::builder().build().call(request).await?;
-    Ok(())
 }
 
 /// The log as the environment configures it, written to `output`. `variable` reads an environment variable.

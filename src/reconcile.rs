@@ -64,11 +64,6 @@ impl Error {
         let not_found = |error: &eks::Error| matches!(error, eks::Error::NotFound { .. });
         matches!(self, Self::Connect(clients::Error::Describe(error)) if not_found(error))
     }
-
-    /// Whether another entry of the settings serves the cluster.
-    pub fn is_named_twice(&self) -> bool {
-        matches!(self, Self::Connect(clients::Error::NamedTwice { .. }))
-    }
 }
 
 /// The values that all clusters of an invocation share.
@@ -106,7 +101,7 @@ impl Invocation<'_> {
     ) -> Result<ClusterReport, Error> {
         let reconciled = self.connected(cluster, async |connection| {
             let world = self.world(cluster, connection, registry);
-            if let Some(account) = cluster.registry_account(&world.owner.cluster) {
+            if let Some(account) = cluster.registry_account() {
                 registry.set_account(account);
             }
             let (adoption, options) = (self.adoption.as_ref(), self.options_for(selection));

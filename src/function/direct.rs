@@ -1,8 +1,6 @@
 //! The commands of direct invocations: resolves the clusters of the scope, runs the action over them, and returns its
 //! report or answer.
 
-use std::collections::BTreeSet;
-
 use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, Command, Scope};
@@ -43,9 +41,9 @@ impl Function {
 
     /// Runs an action over the Services that a scope selects.
     async fn run_selected(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
-        let selections = self.selections(&command.scope).await?;
+        let selections = Selections::resolve(&command.scope, &self.settings.clusters)?;
         for cluster in self.selected_clusters(&selections) {
-            check_region(command, cluster.label(), &cluster.region)?;
+            check_region(command, &cluster.arn)?;
         }
         let plan = self.invocation(false, deadline);
         let query = async || {
@@ -77,19 +75,16 @@ impl Function {
         if policy != Policy::Sync {
             return Err(Error::Policy(policy));
         }
-        let clusters::ToPurge { arn, configured, warning } =
-            self.cluster_to_purge(&command.scope.cluster).await?;
-        check_region(command, arn.as_str(), arn.region())?;
+        let arn = self.cluster_to_purge(&command.scope.cluster)?;
+        check_region(command, &arn)?;
         let invocation = self.invocation(command.confirm, deadline);
         let keys = invocation.registries_to_purge(command.registry.as_ref()).await?;
-        let kept = configured.filter(|it| keys.contains(&self.clients.registry_of(it)));
+        let configured = self.settings.cluster(&arn);
+        let kept = configured.filter(|cluster| keys.contains(&self.clients.registry_of(cluster)));
         let registries = self.registries(keys, None).await;
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
-        if let Some(first) = report.clusters.first_mut() {
-            first.warnings.extend(warning);
-            if !command.confirm {
-                first.warnings.push(self.existence(&arn, deadline).await.to_string());
-            }
+        if let Some(first) = report.clusters.first_mut().filter(|_| !command.confirm) {
+            first.warnings.push(self.existence(&arn, deadline).await.to_string());
         }
         for cluster in &report.clusters {
             log::lines(cluster, invocation.mode);
@@ -119,16 +114,8 @@ impl Function {
 
 impl run::Run<'_> {
     async fn status(&self, selections: &Selections, created: bool) -> Reply {
-        let label = async |cluster: &Cluster| match self.function.arn_of(cluster).await {
-            Ok(arn) => arn.to_string(),
-            // Its instances count as those of another cluster then.
-            Err(error) => format!("{} ({})", cluster.label(), clusters::arn_unknown(&error)),
-        };
         let selected = self.function.selected_clusters(selections);
-        let mut clusters = futures_util::future::join_all(selected.map(label)).await;
-        // An entry with the name of a cluster may stand beside one with its ARN.
-        let mut seen = BTreeSet::new();
-        clusters.retain(|cluster| seen.insert(cluster.clone()));
+        let clusters = selected.map(|cluster| cluster.arn.to_string()).collect();
         Reply::to_query(self.invocation.status(clusters, &self.registries, created).await)
     }
 
@@ -136,7 +123,7 @@ impl run::Run<'_> {
         let mut checkups = Vec::new();
         for cluster in self.function.selected_clusters(selections) {
             let checks = self.invocation.check_cluster(cluster, self.registry(cluster)).await;
-            checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
+            checkups.push(ClusterCheckup { cluster: cluster.arn.to_string(), checks });
         }
         Reply::to_query(Checkup::new(checkups))
     }
@@ -145,7 +132,7 @@ impl run::Run<'_> {
         let Scope { namespace, service, .. } = command.scope.clone();
         let service = ServiceRef::new(namespace.unwrap_or_default(), service.unwrap_or_default());
         let Some(cluster) = self.function.selected_clusters(selections).next() else {
-            let configured = self.function.configured().labels();
+            let configured = clusters::join_arns(&self.function.settings.clusters);
             return Err(UnknownCluster::NotNamed { configured }.into());
         };
         let answer = self.invocation.explain(cluster, self.registry(cluster), &service).await?;
@@ -154,13 +141,12 @@ impl run::Run<'_> {
 }
 
 /// A name is that of one cluster in each Region, and a kubeconfig may mean another one than the settings.
-fn check_region(command: &Command, configured: &str, configured_region: &str) -> Result<(), Error> {
+fn check_region(command: &Command, cluster: &ClusterArn) -> Result<(), Error> {
     match &command.region {
-        Some(region) if region != configured_region => Err(UnknownCluster::OtherRegion {
+        Some(region) if region != cluster.region() => Err(UnknownCluster::OtherRegion {
             name: command.scope.cluster.to_string(),
             region: region.clone(),
-            configured: configured.to_owned(),
-            configured_region: configured_region.to_owned(),
+            configured: cluster.clone(),
         }
         .into()),
         _ => Ok(()),

@@ -116,7 +116,7 @@ impl Function {
     }
 
     async fn run_schedule(&self, deadline: Deadline) -> Reply {
-        let selections = Selections::everything(&self.configured());
+        let selections = Selections::everything(&self.settings.clusters);
         let run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         Reply::to_schedule(run.0)
     }

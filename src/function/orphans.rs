@@ -7,7 +7,6 @@ use super::run::Run;
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Registry, ServiceKey};
 use crate::report::OrphanReport;
-use crate::settings::Cluster;
 
 impl Run<'_> {
     /// The orphans in these Cloud Maps, as far as this invocation has read them.
@@ -19,14 +18,14 @@ impl Run<'_> {
         for key in keys {
             let Some(read) = self.registries[key].known().await else { continue };
             let is_kept = |cluster: &ClusterArn, service: &ServiceKey| {
-                self.configured(cluster).is_some_and(|configured| {
+                self.invocation.settings.cluster(cluster).is_some_and(|configured| {
                     let own = self.function.clients.registry_of(configured);
                     own == *key || is_shown(&read, service, shown.get(&own))
                 })
             };
             for (cluster, orphans) in read.orphans(&self.invocation.settings.owner_id, is_kept) {
                 let purge = self.purge_command(&cluster, key, read.account.as_deref());
-                let cause = match self.configured(&cluster) {
+                let cause = match self.invocation.settings.cluster(&cluster) {
                     Some(_) => "this cluster is kept in another Cloud Map now",
                     None => "this cluster is not in CLUSTERS",
                 };
@@ -43,15 +42,6 @@ impl Run<'_> {
         all
     }
 
-    /// The entry that serves a cluster.
-    fn configured(&self, arn: &ClusterArn) -> Option<&Cluster> {
-        let is_it = |cluster: &&Cluster| match self.function.clients.arn_of(cluster) {
-            Some(known) => known == *arn,
-            None => cluster.may_be(arn),
-        };
-        self.function.configured().clusters().find(is_it)
-    }
-
     /// The command that purges the orphans. Of a cluster that is kept in another Cloud Map it names this one.
     fn purge_command(
         &self,
@@ -60,7 +50,7 @@ impl Run<'_> {
         account: Option<&str>,
     ) -> String {
         let command = format!("kubectl cloudmap purge --cluster {cluster}");
-        if self.configured(cluster).is_none() {
+        if self.invocation.settings.cluster(cluster).is_none() {
             return command;
         }
         format!("{command} --registry {}", self.function.clients.place_of(key, account))

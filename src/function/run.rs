@@ -60,7 +60,7 @@ impl Function {
             self.out_of_step.record(&runs[&index], selection, invocation.now);
         }
         let indexes = runs.keys().copied().collect();
-        let whole = selections.is_everything(&self.configured());
+        let whole = selections.is_everything(&self.settings.clusters);
         let orphans = run.orphans(&self.fully_synced(invocation, selections)).await;
         let report = Report::new(invocation.mode, runs.into_values().collect());
         let mut report = Report { whole, ..report.with_orphans(orphans) };
@@ -152,26 +152,21 @@ impl Function {
                 }
             }
         }
-        let configured = self.configured();
-        for scope in requested.keys() {
-            if let Ok(of_scope) = Selections::resolve(scope, &configured) {
-                selections.extend(&of_scope);
-            }
-        }
-        let invocation = self.invocation(true, deadline);
-        let (mut report, indexes) = Box::pin(self.run(&invocation, &selections)).await;
-        // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
-        // that was not read, so it returns.
-        let (mut served, configured) = (Vec::new(), self.configured());
+        let mut served = Vec::new();
         for (scope, ids) in requested {
-            match Selections::resolve(&scope, &configured) {
-                Ok(of_scope) => served.push((of_scope, ids)),
+            match Selections::resolve(&scope, &self.settings.clusters) {
+                Ok(of_scope) => {
+                    selections.extend(&of_scope);
+                    served.push((of_scope, ids));
+                }
                 Err(unknown) => {
                     let ids = ids.into_iter();
                     dropped.extend(ids.map(|id| drop_message(id, unknown.reason(), &unknown)));
                 }
             }
         }
+        let invocation = self.invocation(true, deadline);
+        let (mut report, indexes) = Box::pin(self.run(&invocation, &selections)).await;
         report.dropped = dropped;
         let clusters = indexes.iter().zip(&report.clusters).collect();
         let failed = served.into_iter().filter(|(selections, _)| !are_done(selections, &clusters));
@@ -200,13 +195,12 @@ fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
     (!reads_all).then(|| stop.saturating_duration_since(tokio::time::Instant::now()))
 }
 
-/// The report of a cluster, also of one that could not be read or is held back.
+/// The report of a cluster, also of one that could not be read.
 fn conclude(cluster: &Cluster, reconciled: Result<ClusterReport, Error>) -> ClusterReport {
     match reconciled {
         Ok(report) => report,
-        Err(error) if error.is_named_twice() => ClusterReport::held_back(cluster.label(), &error),
         Err(error) => {
-            let report = ClusterReport::unreadable(cluster.label(), &error);
+            let report = ClusterReport::unreadable(cluster.arn.as_str(), &error);
             error.into_made().into_iter().fold(report, ClusterReport::with)
         }
     }
@@ -236,9 +230,11 @@ impl Run<'_> {
         let Self { function, invocation, .. } = self;
         let (is_whole, registry) = (*selection == Selection::Everything, self.registry(cluster));
         let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
-        let is_served = !reconciled.as_ref().is_err_and(Error::is_named_twice);
         let mut report = conclude(cluster, reconciled);
-        report.whole = is_whole && is_served;
+        report.whole = is_whole;
+        if is_whole {
+            report.warnings.extend(cluster.repetition_warnings());
+        }
         report.quiet = !function.settings.pages(cluster);
         // An adoption holds back other things than a sync does.
         let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };

@@ -19,6 +19,8 @@ mod slices;
 
 use random::Random;
 
+/// The function whose settings are read.
+const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:function:sync";
 /// The number of inputs for each reader if `HOSTILE_INPUTS` is not set.
 const FEW: u64 = 1_000;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rules::assert_line;
-use super::{Random, try_all};
+use super::{FUNCTION_ARN, Random, try_all};
 use crate::settings::Settings;
 
 const LONGEST: usize = 2_000;
@@ -22,7 +22,7 @@ fn policy_is_read_or_refused_in_one_line() {
             "NAME_POLICY" => Some(policy.clone()),
             _ => None,
         };
-        match Settings::read(variable, &BTreeMap::new(), Some("eu-central-1")) {
+        match Settings::read(variable, &BTreeMap::new(), Some(FUNCTION_ARN)) {
             Ok(settings) => settings.rules.name_policy.is_some(),
             Err(mistakes) => {
                 assert_line(&mistakes, LONGEST);

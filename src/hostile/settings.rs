@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::rules::{assert_line, assert_namespace_name};
-use super::{Random, try_all};
+use super::{FUNCTION_ARN, Random, try_all};
 use crate::model::NamespaceReference;
 use crate::settings::{DOCUMENTED, Settings};
 
@@ -38,7 +38,7 @@ fn assert_settings(settings: &Settings) {
     );
     assert_line(&settings.annotation_prefix, 300);
     for cluster in &settings.clusters {
-        assert_line(&cluster.label(), 300);
+        assert_line(&cluster.arn, 300);
         if let Some(NamespaceReference::NameOrId(name)) = &cluster.default_namespace {
             assert_namespace_name(name);
         }
@@ -57,7 +57,7 @@ fn settings_are_valid_or_refused_in_one_line() {
         let variable = |name: &str| {
             variables.iter().find(|(it, _)| *it == name).map(|(_, value)| value.clone())
         };
-        match Settings::read(variable, &BTreeMap::new(), Some("eu-central-1")) {
+        match Settings::read(variable, &BTreeMap::new(), Some(FUNCTION_ARN)) {
             Ok(settings) => {
                 assert_settings(&settings);
                 true

@@ -33,6 +33,16 @@ impl ClusterArn {
         well_formed.then(|| Self(text.to_owned()))
     }
 
+    /// The ARN of the cluster with this name in the account and Region of a Lambda function, whose ARN may have a
+    /// qualifier. `None` if the texts are not those of a function and a cluster.
+    pub fn beside_function(function: &str, name: &str) -> Option<Self> {
+        let parts: Vec<&str> = function.split(':').collect();
+        let ["arn", partition, "lambda", region, account, "function", ..] = parts.as_slice() else {
+            return None;
+        };
+        Self::parse(&format!("arn:{partition}:eks:{region}:{account}:cluster/{name}"))
+    }
+
     /// Unique in its account and Region.
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(_, name)| name)

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use super::Invocation;
-use crate::clients::{self, Connection};
+use crate::clients::Connection;
 use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply, turned_bad};
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::members::{
@@ -45,8 +45,8 @@ pub struct Joined<'a> {
 }
 
 impl Invocation<'_> {
-    /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset, or another entry
-    /// of the settings serves it. An adoption is about annotated Services alone.
+    /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset. An
+    /// adoption is about annotated Services alone.
     pub async fn join<'a>(
         &'a self,
         cluster: &'a Cluster,
@@ -59,8 +59,7 @@ impl Invocation<'_> {
         let joined = async {
             let connection = match self.clients.connect(cluster).await {
                 Ok(connection) => connection,
-                Err(clients::Error::NamedTwice { .. }) => return None,
-                Err(error) => return Some(Err(unread(&error))),
+                Err(error) => return Err(unread(&error)),
             };
             let is_reused = connection.reused;
             let member = match self.read_member(cluster, connection, selection).await {
@@ -68,15 +67,15 @@ impl Invocation<'_> {
                 Err(Refused::Cluster(error)) if is_reused && error.is_failed_handshake() => {
                     match self.clients.reconnect(cluster).await {
                         Ok(connection) => self.read_member(cluster, connection, selection).await,
-                        Err(error) => return Some(Err(unread(&error))),
+                        Err(error) => return Err(unread(&error)),
                     }
                 }
                 member => member,
             };
-            Some(member.map_err(Obstacle::from))
+            member.map_err(Obstacle::from)
         };
         let in_time = self.deadline.until_stop(joined).await;
-        in_time.unwrap_or_else(|_| Some(Err(unread(&observe::Error::Deadline))))
+        Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
     }
 
     async fn read_member<'a>(

@@ -25,12 +25,6 @@ impl ClusterReport {
         Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
-    /// The report of an entry of the settings that is not served, as another one serves the cluster.
-    pub fn held_back(entry: &str, error: &dyn Error) -> Self {
-        let counts = Counts { held_back: 1, ..Counts::default() };
-        Self { cluster: entry.to_owned(), warnings: vec![chain(error)], counts, ..Self::default() }
-    }
-
     /// Whether the cluster was read and every change was made. A held-back change does not count, since a retry does
     /// not help.
     pub fn is_complete(&self) -> bool {

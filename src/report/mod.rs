@@ -100,7 +100,7 @@ words! {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterReport {
-    /// Its ARN, or its name if EKS did not return the ARN.
+    /// Its ARN.
     pub cluster: String,
     /// Its Cloud Map, if that is not the default one.
     pub registry: Option<String>,

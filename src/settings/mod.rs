@@ -1,4 +1,4 @@
-//! The settings of the function: environment variables, parsed once at a cold start into one typed value.
+//! The settings of the function: environment variables, parsed once at the first invocation into one typed value.
 //!
 //! `parameter_store` reads the variables and the parameters that they reference; the rest is pure. `clusters`
 //! parses one setting. All others are parsed here, and all mistakes collected, each with the variable, the problem
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use crate::cloud_map::{CustomTags, OWNER_TAG, QuotaShare};
 use crate::error::{printable, shorten_to};
 use crate::model::{
-    Documented, Events, Guard, NamePolicy, NamespaceReference, Policy, Rule, Rules, ServiceLimit,
-    SignedDuration,
+    ClusterArn, Documented, Events, Guard, NamePolicy, NamespaceReference, Policy, Rule, Rules,
+    ServiceLimit, SignedDuration,
 };
 
 pub use clusters::{Cluster, ClusterObject, Membership, MultiCluster, Role, parse_multi_cluster};
@@ -59,19 +59,19 @@ pub struct Settings {
 
 impl Settings {
     /// Reads the settings. `variable` returns an environment variable, `parameters` are the values that the settings
-    /// reference, and `region` is the function's own, for clusters without a Region.
+    /// reference, and `function_arn` has the account and Region of clusters that are given by name.
     ///
     /// # Errors
     /// Returns all mistakes.
     pub fn read(
         variable: impl Fn(&str) -> Option<String>,
         parameters: &Parameters,
-        region: Option<&str>,
+        function_arn: Option<&str>,
     ) -> Result<Self, Mistakes> {
         let mut reader = Reader::new(variable, DOCUMENTED);
         let settings = Self {
             clusters: reader.read_optional("CLUSTERS", |text| {
-                clusters::parse(&parameter_store::texts(text, parameters)?, region)
+                clusters::parse(&parameter_store::texts(text, parameters)?, function_arn)
             }),
             owner_id: reader.read_or("OWNER_ID", "cloud-map-sync".to_owned(), owner_id),
             annotation_prefix: reader.read_or(
@@ -96,6 +96,11 @@ impl Settings {
             ),
         };
         reader.finish(settings)
+    }
+
+    /// The entry of a cluster.
+    pub fn cluster(&self, arn: &ClusterArn) -> Option<&Cluster> {
+        self.clusters.iter().find(|cluster| cluster.arn == *arn)
     }
 
     /// The part of a cluster in the Multi-Cluster Services API.

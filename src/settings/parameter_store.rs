@@ -1,4 +1,4 @@
-//! Reads the settings at a cold start: from the environment, and from the parameters that it references.
+//! Reads the settings at the first invocation of a process: from the environment, and from the parameters that it references.
 //!
 //! Lambda limits the environment to 4 KB, so `ssm:/name` references one parameter of Systems Manager's Parameter Store, and
 //! `ssm:/path/` all parameters directly under a path. They are read once, with one call for a parameter, and one for each
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Mistakes, Settings};
 use crate::error::answer_of;
 
-/// The time for all reads together. Lambda limits a cold start to ten seconds and then drops its error.
+/// The time for all reads together.
 const MAX_TIME: Duration = Duration::from_secs(8);
 
 /// Reads the parameters of each reference, sorted by name. A path without parameters gives an empty list.
@@ -149,6 +149,14 @@ impl Text<'_> {
             None => problem.to_owned(),
         }
     }
+
+    /// An entry of the text, with the name of its parameter.
+    pub fn describe_entry(&self, entry: &str) -> String {
+        match self.parameter {
+            Some(name) => format!("{entry:?} in the parameter {name}"),
+            None => format!("{entry:?}"),
+        }
+    }
 }
 
 /// The settings could not be loaded.
@@ -179,19 +187,19 @@ impl LoadError {
     }
 }
 
-/// Loads the settings. `variable` reads an environment variable; `config` is the configuration of the Parameter Store
-/// client.
+/// Loads the settings. `variable` reads an environment variable, `function_arn` is the ARN by which the function was
+/// invoked, and `config` is the configuration of the Parameter Store client.
 ///
 /// # Errors
 /// Returns an error if a setting cannot be read or is invalid.
 pub async fn load(
     variable: impl Fn(&str) -> Option<String>,
+    function_arn: Option<&str>,
     config: &SdkConfig,
 ) -> Result<Settings, LoadError> {
     let references = references(&variable);
     let parameters = read(config, references).await?;
-    let region = config.region().map(aws_config::Region::as_ref);
-    let settings = Settings::read(variable, &parameters, region)?;
+    let settings = Settings::read(variable, &parameters, function_arn)?;
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
@@ -207,7 +215,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     #[tokio::test(start_paused = true)]
-    async fn timeout_comes_before_the_end_of_lambdas_cold_start() {
+    async fn parameter_store_that_does_not_answer_is_an_error_within_ten_seconds() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let address = listener.local_addr().expect("bound");
         let config = sdk_config()

@@ -3,12 +3,14 @@
 use super::*;
 use crate::model::Policy;
 
+const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:function:sync";
+
 fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
     let find = |name: &str| {
         let found = variables.iter().find(|(variable, _)| *variable == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    Settings::read(find, &Parameters::new(), Some("eu-central-1"))
+    Settings::read(find, &Parameters::new(), Some(FUNCTION_ARN))
 }
 
 #[test]
@@ -171,27 +173,29 @@ fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
             "NAME_POLICY" => Some("ssm:/p/".to_owned()),
             _ => None,
         };
-        Settings::read(variable, &all, Some("eu-central-1"))
+        Settings::read(variable, &all, Some(FUNCTION_ARN))
     };
     let green = r#" {"cluster": "green", "defaultNamespace": "prod.local"} "#;
     let found = stored(&[("/c/a", "blue\n"), ("/c/b", green), ("/p/1", rule), ("/p/2", rule)]);
     let found = found.expect("valid");
-    let names: Vec<&str> = found.clusters.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = found.clusters.iter().map(|cluster| cluster.arn.name()).collect();
     assert_eq!(names, ["blue", "green"]);
     assert!(found.clusters[1].default_namespace.is_some());
     assert_eq!(found.rules.name_policy.as_ref().expect("a policy").0.len(), 2);
 
+    let twice = stored(&[("/c/a", "blue"), ("/c/b", "blue"), ("/p/1", rule)]).expect("valid");
+    assert_eq!(twice.clusters.len(), 1);
+    assert_eq!(twice.clusters[0].repetitions, [r#""blue" in the parameter /c/b"#]);
+
     let none = stored(&[]);
     let wrong = stored(&[("/c/a", "a/b"), ("/p/1", rule), ("/p/2", "[{}]")]);
-    let twice = stored(&[("/c/a", "blue"), ("/c/b", "blue"), ("/p/1", rule)]);
-    let mistakes = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
+    let mistakes = [none, wrong].map(|it| it.expect_err("mistakes").0);
     let lines = mistakes.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
     CLUSTERS: Parameter Store does not have the parameters under /c/
     NAME_POLICY: Parameter Store does not have the parameters under /p/
     CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster
     NAME_POLICY: parameter /p/2: [0]: missing field `clusters` at line 1 column 3
-    CLUSTERS: parameter /c/b: cluster "blue" is named twice, first as "blue": remove one of the two, or give each its ARN if they are two clusters
     "#);
 }
 

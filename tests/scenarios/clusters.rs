@@ -7,7 +7,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, READER, web_of};
-use crate::queue::{batch, batch_about, failures, message, scope};
+use crate::queue::{batch, failures, message, scope};
 use crate::run::{converge, problem, sync};
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
@@ -108,12 +108,23 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
     assert_eq!(fleet.cloud_map.services(&fleet.http).len(), 1, "one was created for all");
 }
 
+/// The number of times that EKS was asked to describe a cluster.
+fn descriptions(fleet: &Fleet) -> usize {
+    let requests = fleet.sandbox.aws().requests();
+    requests.iter().filter(|request| request.operation == "DescribeCluster").count()
+}
+
 #[tokio::test]
-async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_is_held_back() {
+async fn later_of_two_entries_for_one_cluster_is_held_back_without_a_call_of_eks() {
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", "10.0.1.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&arn]);
-    for entries in [json!(["twice", arn]), json!([arn, "twice"])] {
+    for (entries, later) in [
+        (json!(["twice", arn]), arn.as_str()),
+        (json!([arn, "twice"]), "twice"),
+        (json!(["twice", "twice"]), "twice"),
+    ] {
+        let before = descriptions(&fleet);
         let function = fleet.serving(&entries).await;
         let records = [
             message("name", &scope("twice", "web")),
@@ -126,54 +137,75 @@ async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_
         assert_eq!((report.ok, report.dropped.len()), (true, 0), "{report}");
         assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
         let report = converge(&fleet, &function).await;
-        assert_eq!((report.clusters.len(), report.counts.held_back), (2, 1), "{report}");
-        let answer = invoke(&function, &batch(&records)).await;
-        assert_eq!(answer.report.expect("a report").clusters.len(), 1, "the name is known");
+        assert_eq!((report.clusters.len(), report.ok), (1, true), "{report}");
+        let [warning] = report.clusters[0].warnings.as_slice() else { panic!("{report}") };
+        let held_back = format!("as \"{later}\": the first entry is served");
+        assert!(warning.contains(&arn) && warning.contains(&held_back), "{warning}");
+        assert!(report.to_string().contains(&format!("! warning    {warning}")), "{report}");
+        assert_eq!(descriptions(&fleet), before + 1, "the first entry alone");
     }
 }
 
-/// The two have Cloud Maps of their own, and the name was alone before.
+/// The two entries have Cloud Maps of their own.
 #[tokio::test]
-async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_nothing() {
+async fn later_entry_for_a_cluster_changes_nothing_in_its_cloud_map() {
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", "10.0.1.1").await;
     let (_, good) = cluster(&fleet, "good", "10.0.2.1").await;
     fleet.cloud_map.watch_over(OWNER, &[&arn, &good]);
-    let west = fleet.registry("eu-west-1", ACCOUNT, &arn);
-    converge(&fleet, &fleet.function_with(&[("CLUSTERS", "twice")]).await).await;
-    let entries = json!(["twice", { "cluster": arn, "registryRegion": "eu-west-1" }, good]);
-    let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
+    let west = fleet.registry(OTHER_REGION, ACCOUNT, &arn);
+    let entries = json!(["twice", { "cluster": arn, "registryRegion": OTHER_REGION }, good]);
+    let function = fleet.serving(&entries).await;
 
     let report = converge(&fleet, &function).await;
 
-    let warning = &report.clusters[0].warnings[0];
-    assert!(warning.contains("as twice and as") && warning.contains(&arn), "{report}");
-    assert!(report.to_string().contains(&format!("! warning    {warning}")), "{report}");
-    assert!(report.orphans[0].detail.contains("another Cloud Map now"), "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"], "nothing is lost");
-    let service = west.service_id("prod", "web");
-    let (_, attributes) = west.instances(&service).pop_first().expect("registered");
-    assert_eq!(attributes["REGION"], REGION, "the cluster's, not the registry's");
+    assert_eq!(report.orphans.len(), 0, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
+    assert_eq!(west.calls(), []);
     let checkup = invoke(&function, &json!({ "action": "doctor" })).await.response.expect("checks");
     let failed = |cluster: usize| {
         let checks = checkup["clusters"][cluster]["checks"].as_array().expect("checks");
         checks.iter().any(|check| check["outcome"] == "failed")
     };
-    assert!(failed(0) && !failed(1) && !failed(2), "{checkup}");
+    assert!(failed(0) && !failed(1), "{checkup}");
+    let fixes = checkup["clusters"][0]["checks"].to_string();
+    assert!(fixes.contains("list the cluster once in CLUSTERS"), "{checkup}");
 }
 
+/// There is a cluster of the name in both Regions, and one in another account that the function reaches by a role.
 #[tokio::test]
-async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_described() {
+async fn name_means_the_cluster_in_the_region_of_the_function_and_others_have_an_arn() {
     let fleet = Fleet::start().await;
-    let (_, arn) = cluster(&fleet, "twice", "10.0.1.1").await;
-    fleet.cloud_map.watch_over(OWNER, &[&arn]);
-    let function = fleet.serving(&json!(["twice", arn])).await;
-    let records = batch_about("twice", "web");
-    fleet.sandbox.aws().eks.deny(&arn, true);
-    assert_eq!(failures(&invoke(&function, &records).await), ["web"]);
-    fleet.sandbox.aws().eks.deny(&arn, false);
-    assert_eq!(failures(&invoke(&function, &records).await), [""; 0]);
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    let (_, here) = cluster(&fleet, "blue-green", "10.0.1.1").await;
+    let west = ClusterIdentity {
+        name: "blue-green".to_owned(),
+        local_id: None,
+        region: OTHER_REGION.to_owned(),
+        account: ACCOUNT.to_owned(),
+    };
+    let west_arn = west.arn();
+    web_of(&fleet.sandbox.add_cluster(west, ROLE_ARN).await, "web", "prod", &["10.0.2.1"]);
+    let (far, far_arn) = fleet.far(None).await;
+    web_of(&far, "web", "prod", &["10.0.3.1"]);
+    fleet.cloud_map.watch_over(OWNER, &[&here, &west_arn, &far_arn]);
+    let in_west = format!("arn:aws:lambda:{OTHER_REGION}:{ACCOUNT}:function:cloud-map-sync:admin");
+    let entries = json!(["blue-green", { "cluster": far_arn, "roleArn": READER }]).to_string();
+    let settings = [("CLUSTERS", entries.as_str())];
+    let function = fleet.sandbox.function_invoked_as(&in_west, &settings).await;
+
+    let report = sync(&function).await;
+
+    let clusters: Vec<&str> =
+        report.clusters.iter().map(|cluster| cluster.cluster.as_str()).collect();
+    assert_eq!(
+        (report.ok, clusters),
+        (true, vec![west_arn.as_str(), far_arn.as_str()]),
+        "{report}"
+    );
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1", "10.0.3.1"]);
+    let identity_calls = fleet.sandbox.aws().requests();
+    let mut identity_calls = identity_calls.iter().map(|request| request.operation.as_str());
+    assert!(!identity_calls.any(|operation| operation == "GetCallerIdentity"));
 }
 
 /// `twin` in the function's account, and `twin` in another one; the entries of both, and the other's ARN.
@@ -190,7 +222,7 @@ async fn twins(fleet: &Fleet) -> (String, String, Value) {
 }
 
 #[tokio::test]
-async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other() {
+async fn cluster_that_eks_does_not_describe_delays_no_other() {
     let fleet = Fleet::start().await;
     let (own, far, entries) = twins(&fleet).await;
     let (_, good) = cluster(&fleet, "good", "10.0.3.1").await;
@@ -205,13 +237,13 @@ async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other
         message("good", &about(&good)),
     ];
 
-    let deadline = Deadline::after(Duration::from_secs(20));
+    let deadline = Deadline::after(Duration::from_secs(6));
     let answer = invoke_until(&function, &batch(&records), deadline).await;
 
-    assert_eq!(failures(&answer), ["name", "own"]);
+    assert_eq!(failures(&answer), ["own"]);
     let report = answer.report.expect("a report");
-    let problem = problem(&report, "twin");
-    assert!(problem.contains("did not return the ARN of the cluster \"twin\""), "{report}");
+    let dropped: Vec<_> = report.dropped.iter().map(|it| (&*it.message, &*it.reason)).collect();
+    assert_eq!(dropped, [("name", "ambiguous_cluster")], "{report}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1", "10.0.3.1"]);
 }
 
@@ -222,16 +254,14 @@ async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_
     let other = own.replace(ACCOUNT, OTHER_ACCOUNT);
     let about = |cluster: &str| json!({ "cluster": cluster, "namespace": "shop" });
     let records = batch(&[message("own", &about(&own)), message("other", &about(&other))]);
-    let function = fleet.function().await;
-    fleet.sandbox.aws().eks.deny(&own, true);
-    assert_eq!(failures(&invoke(&function, &records).await), ["other", "own"], "not known");
-    fleet.sandbox.aws().eks.deny(&own, false);
-    for run in ["in which EKS is asked", "in which the ARN is known"] {
+    let function = fleet.function_with(&[("CLUSTERS", "blue")]).await;
+    for (is_denied, failed) in [(true, &["own"][..]), (false, &[])] {
+        fleet.sandbox.aws().eks.deny(&own, is_denied);
         let answer = invoke(&function, &records).await;
-        assert_eq!(failures(&answer), [""; 0], "the run {run}");
+        assert_eq!(failures(&answer), failed);
         let report = answer.report.expect("a report");
         let dropped: Vec<_> = report.dropped.iter().map(|it| (&*it.message, &*it.reason)).collect();
-        assert_eq!(dropped, [("other", "unknown_cluster")], "the run {run}: {report}");
+        assert_eq!(dropped, [("other", "unknown_cluster")], "{report}");
     }
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }

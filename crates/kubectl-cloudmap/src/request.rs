@@ -139,7 +139,8 @@ async fn run_here(
         None => ("in the environment".to_owned(), Configuration::of_process()),
     };
     let variable = |name: &str| configuration.environment.get(name).cloned();
-    let settings = Box::pin(settings::load(variable, &config)).await;
+    let function_arn = configuration.function_arn.as_deref();
+    let settings = Box::pin(settings::load(variable, function_arn, &config)).await;
     let settings = settings.map_err(|source| Error::Settings { source_of, source })?;
     // No function is invoked: IAM decides on the terminal's credentials.
     let settings = Settings { admin_alias: None, ..settings };
@@ -152,6 +153,8 @@ async fn run_here(
 struct Configuration {
     environment: BTreeMap<String, String>,
     timeout: Option<Duration>,
+    /// The ARN of the function, if one is named.
+    function_arn: Option<String>,
 }
 
 impl Configuration {
@@ -159,7 +162,8 @@ impl Configuration {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
-        Self { environment: std::env::vars_os().filter_map(text).collect(), timeout: None }
+        let environment = std::env::vars_os().filter_map(text).collect();
+        Self { environment, timeout: None, function_arn: None }
     }
 }
 
@@ -227,6 +231,7 @@ impl Deployed {
         Ok(Configuration {
             environment: variables.cloned().unwrap_or_default().into_iter().collect(),
             timeout: timeout.map(Duration::from_secs),
+            function_arn: answer.function_arn().map(str::to_owned),
         })
     }
 

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::aws::Aws;
 use super::clock::TokioTime;
 use super::identity::AccessKey;
+use super::runtime_api::FUNCTION_ARN;
 use super::{REGION, ROLE_ARN, Sandbox, in_process};
 
 /// The time an invocation is given, as the template sets it.
@@ -27,6 +28,11 @@ pub const TIMEOUT: Duration = Duration::from_mins(5);
 impl Sandbox {
     /// The function as it would be in the sandbox's environment, with more or other settings.
     pub async fn function(&self, settings: &[(&str, &str)]) -> Function {
+        self.function_invoked_as(FUNCTION_ARN, settings).await
+    }
+
+    /// The same function, invoked by this ARN.
+    pub async fn function_invoked_as(&self, arn: &str, settings: &[(&str, &str)]) -> Function {
         let environment = self.environment();
         let variable = |name: &str| {
             let set = settings.iter().find(|(key, _)| *key == name);
@@ -36,8 +42,8 @@ impl Sandbox {
             set.map(|(_, value)| (*value).to_owned()).or_else(own)
         };
         let config = self.sdk_config().await;
-        let settings =
-            function_settings::load(variable, &config).await.expect("the test's settings");
+        let settings = function_settings::load(variable, Some(arn), &config).await;
+        let settings = settings.expect("the test's settings");
         let function = Function::new(settings, config);
         if self.uses_sockets() {
             return function;

@@ -191,14 +191,14 @@ impl Sandbox {
         let clusters = self.clusters.lock().expect("no poisoned lock");
         let own = clusters.values().map(KubernetesServer::identity);
         let own = own.filter(|identity| identity.account == ACCOUNT && identity.region == REGION);
-        let names: Vec<String> = own.map(|identity| identity.name).collect();
+        let arns: Vec<String> = own.map(|identity| identity.arn()).collect();
         let settings = [
             ("AWS_ENDPOINT_URL", self.endpoint_url()),
             ("AWS_REGION", REGION.to_owned()),
             ("AWS_ACCESS_KEY_ID", self.function.id.clone()),
             ("AWS_SECRET_ACCESS_KEY", self.function.secret.clone()),
             ("AWS_SESSION_TOKEN", self.function.session_token.clone()),
-            ("CLUSTERS", names.join(",")),
+            ("CLUSTERS", arns.join(",")),
         ];
         settings.map(|(name, value)| (name.to_owned(), value)).into()
     }

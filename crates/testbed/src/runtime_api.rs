@@ -1,5 +1,5 @@
 //! Lambda's side of the runtime API, for one execution environment: hands out one invocation at a time
-//! and takes the answer or the error for it, or the error of a function that does not come up.
+//! and takes the answer or the error for it.
 //! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
 
 use std::collections::BTreeMap;
@@ -62,7 +62,6 @@ struct Shared {
     queue: Mutex<mpsc::UnboundedReceiver<Invocation>>,
     open: StdMutex<BTreeMap<String, oneshot::Sender<Outcome>>>,
     handed_out: StdMutex<u32>,
-    init_errors: StdMutex<Vec<Failure>>,
     polled: Notify,
 }
 
@@ -76,13 +75,11 @@ impl RuntimeApi {
             queue: Mutex::new(waiting),
             open: StdMutex::default(),
             handed_out: StdMutex::default(),
-            init_errors: StdMutex::default(),
             polled: Notify::new(),
         });
         let router = Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
             .route("/2018-06-01/runtime/invocation/{id}/{outcome}", post(outcome))
-            .route("/2018-06-01/runtime/init/error", post(init_error))
             .layer(DefaultBodyLimit::max(LONGEST_ANSWER))
             .with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -138,11 +135,6 @@ impl RuntimeApi {
     pub async fn polled(&self) {
         self.shared.polled.notified().await;
     }
-
-    /// Why the function said that it does not come up, each time that it said so.
-    pub fn init_errors(&self) -> Vec<Failure> {
-        lock(&self.shared.init_errors).clone()
-    }
 }
 
 /// Waits for an invocation as long as it takes: Lambda freezes the function meanwhile.
@@ -177,14 +169,6 @@ async fn outcome(
         _ => return Err(StatusCode::NOT_FOUND),
     };
     Ok(shared.close(&id, outcome))
-}
-
-async fn init_error(
-    State(shared): State<Arc<Shared>>,
-    body: Bytes,
-) -> Result<StatusCode, StatusCode> {
-    lock(&shared.init_errors).push(json(&body)?);
-    Ok(StatusCode::ACCEPTED)
 }
 
 /// Runtimes need not name the type of what they send.

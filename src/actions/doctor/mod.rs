@@ -35,6 +35,10 @@ impl Invocation<'_> {
         let mut checks = vec![self.identity(cluster).await];
         let warnings = self.settings.warnings().into_iter();
         checks.extend(warnings.map(|it| check_warning(it, self.settings.rules.guard)));
+        let repetitions = cluster.repetition_warnings();
+        checks.extend(repetitions.map(|warning| {
+            Check::failed("settings", warning, "list the cluster once in CLUSTERS")
+        }));
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
         let read = cloud_map::check(registry, self.settings, &mut checks).await;
@@ -143,7 +147,6 @@ fn fix_of_description(error: &clients::Error) -> &'static str {
         clients::Error::Describe(_) => {
             "the function's role, or the cluster's roleArn, needs eks:DescribeCluster"
         }
-        clients::Error::NamedTwice { .. } => "list the cluster once in CLUSTERS, by its ARN",
         _ => "check the settings of this cluster in CLUSTERS",
     }
 }
@@ -247,7 +250,7 @@ pub struct Checkup {
 /// The checks of one cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterCheckup {
-    /// Its ARN or its name, as in the settings.
+    /// Its ARN.
     pub cluster: String,
     /// The checks; each depends on those before it.
     pub checks: Vec<Check>,

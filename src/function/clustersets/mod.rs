@@ -173,6 +173,6 @@ impl Function {
     /// What each cluster imports in this invocation, by its index in the settings.
     pub(super) fn importers(&self, selections: &Selections) -> BTreeMap<usize, Selection> {
         let Some(all) = selections.all() else { return BTreeMap::new() };
-        self.configured().indexes().map(|index| (index, all.clone())).collect()
+        (0..self.settings.clusters.len()).map(|index| (index, all.clone())).collect()
     }
 }

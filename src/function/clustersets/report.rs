@@ -57,8 +57,7 @@ impl Clustersets<'_> {
                 }
             }
             self.mark_frozen(*index, &mut report).await;
-            let label = function.settings.clusters[*index].label();
-            let cluster = joined.map_or(label, |joined| joined.arn().as_str());
+            let cluster = function.settings.clusters[*index].arn.as_str();
             function.log_multi_cluster(cluster, &report, (mode, is_whole));
             add_report(runs, *index, cluster, report);
         }

@@ -1,7 +1,6 @@
-//! How the binary comes up, or says why it does not: to a person who runs it by hand, and to Lambda.
+//! How the binary starts, and the error of each invocation while its settings cannot be used.
 //!
-//! Settings that stand in Parameter Store: read when the binary starts, or the reason for which it does
-//! not.
+//! Settings in Parameter Store are read by the first invocation.
 //!
 //! The binary against the sandbox's Kubernetes API: every kind of payload in, every kind of answer out
 //! of one process.
@@ -31,16 +30,14 @@ fn binary_outside_lambda_says_in_one_line_how_to_try_it_and_ends_with_2() {
 }
 
 #[tokio::test]
-async fn settings_with_mistakes_are_an_init_error_that_names_each_of_them() {
+async fn settings_with_mistakes_fail_the_invocation_with_an_error_that_names_each() {
     let variables = [("POLICY", "upsert"), ("DRY_RUN", "maybe")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
 
-    let (status, init_errors, log) = Lambda::start(&variables).await.end().await;
+    let mut lambda = Lambda::start(&variables).await;
+    let failure = lambda.invoke(event("direct-sync")).await.expect_err("the settings are invalid");
 
-    assert_eq!(status, Some(1), "{log}");
-    let [failure] = init_errors.as_slice() else {
-        panic!("one word to Lambda, not {init_errors:?}\n{log}")
-    };
+    let log = lambda.log();
     assert_eq!(failure.error_type, "InvalidSettings");
     for variable in ["CLUSTERS", "POLICY", "DRY_RUN"] {
         let example = format!("(example: {variable}=");
@@ -81,11 +78,10 @@ async fn start(sandbox: &Sandbox) -> Lambda {
     Lambda::start(&variables).await
 }
 
-async fn refusal(sandbox: &Sandbox) -> Failure {
-    let (status, mut init_errors, log) = start(sandbox).await.end().await;
-    assert_eq!((status, init_errors.len()), (Some(1), 1), "{log}");
-    assert!(log.contains("the function ends: "), "{log}");
-    init_errors.remove(0)
+async fn refusal(lambda: &mut Lambda) -> Failure {
+    let failure = lambda.invoke(event("direct-sync")).await.expect_err("no settings");
+    assert!(lambda.log().contains(&failure.error_message), "{}", lambda.log());
+    failure
 }
 
 #[tokio::test]
@@ -117,24 +113,28 @@ async fn clusters_of_a_path_and_a_policy_of_a_parameter_are_what_the_function_ob
 }
 
 #[tokio::test]
-async fn parameters_that_cannot_be_read_keep_the_function_from_starting_and_the_cause_is_reported()
-{
+async fn parameters_that_cannot_be_read_fail_invocations_until_they_can_be_read() {
     let sandbox = sandbox().await;
     sandbox.parameter(&format!("{CLUSTERS}blue"), "blue");
     sandbox.aws().parameter_store.allow(POLICY);
 
-    let missing = refusal(&sandbox).await;
+    let mut lambda = start(&sandbox).await;
+    let missing = refusal(&mut lambda).await;
     assert_eq!(missing.error_type, "UnreadableSettings");
     assert!(missing.error_message.contains("the parameter /cloud-map-sync/name-policy"));
     assert!(missing.error_message.contains("ParameterNotFound"), "{}", missing.error_message);
 
     sandbox.parameter(POLICY, ONLY_WEB);
-    let denied = refusal(&sandbox).await;
+    let denied = refusal(&mut lambda).await;
     assert_eq!(denied.error_type, "UnreadableSettings");
     let said = denied.error_message;
     for word in [CLUSTERS, "AccessDeniedException", "ssm:GetParametersByPath on resource"] {
         assert!(said.contains(word), "{word} in {said}");
     }
+
+    sandbox.aws().parameter_store.allow(CLUSTERS);
+    let report = lambda.invoke(event("direct-sync")).await.expect("a report");
+    assert_eq!(report["counts"]["registered"], 1, "web of blue: {report}");
 }
 
 /// A world whose cluster `blue` is a stand-in, with the Service `shop/web` and one pod of it.

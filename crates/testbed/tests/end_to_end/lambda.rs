@@ -16,7 +16,7 @@ use testbed::REGION;
 use testbed::function::TIMEOUT;
 use testbed::lambda::Handler;
 use testbed::programs;
-use testbed::runtime_api::{Failure, Outcome, RuntimeApi};
+use testbed::runtime_api::{Outcome, RuntimeApi};
 
 /// How long a test waits for a word of the binary before it calls that a hang.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -63,12 +63,6 @@ impl Lambda {
                 outcome.map_err(|failure| json!(failure))
             })
         })
-    }
-
-    /// Waits for the function to end; its exit status and its reports to Lambda.
-    pub async fn end(self) -> (Option<i32>, Vec<Failure>, String) {
-        let (status, log) = self.program.end().await;
-        (status, self.api.init_errors(), log)
     }
 
     /// Everything that the function has said so far. It logs before it answers.

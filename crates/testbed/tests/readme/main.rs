@@ -18,6 +18,7 @@ use cloud_map_sync::report::metrics;
 use cloud_map_sync::{kubernetes::annotation, settings};
 use scale::section;
 use testbed::programs::{example, program};
+use testbed::runtime_api::FUNCTION_ARN;
 
 /// How many chapters of the sandbox's story the README shows.
 const CHAPTERS: usize = 1;
@@ -69,7 +70,7 @@ fn assert_valid(clusters: &str, policy: &str) {
         "NAME_POLICY" => Some(policy.to_owned()),
         _ => None,
     };
-    let read = settings::Settings::read(variable, &BTreeMap::new(), Some("eu-central-1"));
+    let read = settings::Settings::read(variable, &BTreeMap::new(), Some(FUNCTION_ARN));
     read.expect("valid settings");
 }
 

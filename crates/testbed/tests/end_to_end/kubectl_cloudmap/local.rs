@@ -15,7 +15,7 @@ async fn with_settings_in_the_environment_it_plans_and_syncs_as_the_function_doe
     blue.grant(ROLE, &[BOUND_GROUP]);
     let mut terminal = Terminal::new(&world.sandbox, &["blue"]);
     terminal.unset("CLOUD_MAP_SYNC_FUNCTION");
-    terminal.set("CLUSTERS", "blue");
+    terminal.set("CLUSTERS", &world.sandbox.cluster_arn("blue"));
 
     let plan = terminal.run("plan -A --local").await;
     assert_eq!((plan.code, plan.errors.as_str()), (Some(2), ""), "{plan:?}");
@@ -59,17 +59,24 @@ async fn what_is_wrong_with_the_settings_or_the_credentials_is_reported() {
     }
 
     terminal.unset("POLICY");
-    terminal.set("CLUSTERS", "green");
+    terminal.set("CLUSTERS", "blue");
     let printed = terminal.run("plan -A --local").await;
-    assert_eq!(
-        (printed.code, printed.errors.as_str()),
-        (
-            Some(1),
-            "error: UnknownCluster: no configured cluster has this name or ARN; configured: green\n"
-        )
+    assert_eq!(printed.code, Some(1), "{printed:?}");
+    assert!(
+        printed.errors.contains("CLUSTERS: \"blue\" names no account and Region"),
+        "{printed:?}"
     );
 
-    terminal.set("CLUSTERS", "blue");
+    let blue = world.sandbox.cluster_arn("blue");
+    let green = blue.replace("/blue", "/green");
+    terminal.set("CLUSTERS", &green);
+    let printed = terminal.run("plan -A --local").await;
+    let error = format!(
+        "error: UnknownCluster: no configured cluster has this name or ARN; configured: {green}\n"
+    );
+    assert_eq!((printed.code, printed.errors), (Some(1), error));
+
+    terminal.set("CLUSTERS", &blue);
     let printed = terminal.run("plan -A --local").await;
     assert_eq!(printed.code, Some(1), "{printed:?}");
     assert!(printed.output.contains("the token was refused (401)"), "{printed:?}");
