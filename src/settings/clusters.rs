@@ -65,7 +65,7 @@ impl Cluster {
     }
 }
 
-/// An entry of the setting.
+/// An entry of a JSON list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ClusterEntry {
@@ -102,17 +102,11 @@ pub fn parse(texts: &[Text<'_>], function_arn: Option<&str>) -> Result<Vec<Clust
             return Err(text.problem("it names no cluster"));
         }
         for entry in entries {
-            let object = match entry {
-                ClusterEntry::Object(object) => *object,
-                ClusterEntry::Text(cluster) => {
-                    ClusterObject { cluster, ..ClusterObject::default() }
-                }
-            };
-            let entry = text.describe_entry(&object.cluster);
-            let cluster = parse_cluster(object, function_arn);
+            let description = text.describe_entry(&entry.cluster);
+            let cluster = parse_cluster(entry, function_arn);
             let cluster = cluster.map_err(|problem| text.problem(&problem))?;
             match clusters.iter_mut().find(|earlier| earlier.arn == cluster.arn) {
-                Some(earlier) => earlier.repetitions.push(entry),
+                Some(earlier) => earlier.repetitions.push(description),
                 None => clusters.push(cluster),
             }
         }
@@ -120,18 +114,25 @@ pub fn parse(texts: &[Text<'_>], function_arn: Option<&str>) -> Result<Vec<Clust
     Ok(clusters)
 }
 
-fn parse_entries(text: &str) -> Result<Vec<ClusterEntry>, String> {
+fn parse_entries(text: &str) -> Result<Vec<ClusterObject>, String> {
+    let from_text = |cluster: String| ClusterObject { cluster, ..ClusterObject::default() };
     if text.starts_with('[') {
-        return serde_json::from_str(text).map_err(|error| explain(text, &error));
+        let entries: Vec<ClusterEntry> =
+            serde_json::from_str(text).map_err(|error| explain(text, &error))?;
+        let objects = entries.into_iter().map(|entry| match entry {
+            ClusterEntry::Object(object) => *object,
+            ClusterEntry::Text(cluster) => from_text(cluster),
+        });
+        return Ok(objects.collect());
     }
     if text.starts_with('{') {
         let object: Result<ClusterObject, _> = serde_json::from_str(text);
         let object =
             object.map_err(|error| format!("it is not a valid cluster object: {error}"))?;
-        return Ok(vec![ClusterEntry::Object(Box::new(object))]);
+        return Ok(vec![object]);
     }
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Ok(items.map(|item| ClusterEntry::Text(item.to_owned())).collect())
+    Ok(items.map(|item| from_text(item.to_owned())).collect())
 }
 
 /// The error of an untagged enum lacks the fields of the object, so the objects are parsed again.
