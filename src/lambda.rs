@@ -40,7 +40,7 @@ pub async fn main() -> ExitCode {
     }
     subscriber(|name| std::env::var(name).ok(), io::stdout).init();
     let config = sdk_config().load().await;
-    match Box::pin(Process::new(config).serve()).await {
+    match Box::pin(Process { config, function: OnceCell::new() }.serve()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("the function ends: {}", chain(&*error));
@@ -57,10 +57,6 @@ struct Process {
 }
 
 impl Process {
-    fn new(config: SdkConfig) -> Self {
-        Self { config, function: OnceCell::new() }
-    }
-
     async fn serve(self) -> Result<(), lambda_runtime::Error> {
         let process = &self;
         // Not `lambda_runtime::run`: its span has other field names.
