@@ -116,7 +116,7 @@ impl Story {
             "sqs-in-eventbridge-in-sns",
             "sqs-in-sns",
             "sqs-kubewatch",
-            "sqs-own-message",
+            "sqs-sync-service",
             "sqs-sync-cluster",
         ];
         for name in rest {

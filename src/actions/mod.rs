@@ -1,10 +1,10 @@
-//! The actions besides a sync. Each reads the cluster or Cloud Map, `adopt` and `purge` (`ownership`) also write, and it
-//! returns its answer as data that prints itself as text. A [`Check`] is a line of the answers of `doctor`, with a fix if it
-//! failed, and of `explain`, a fact about a Service.
+//! The actions besides a sync. Each reads the cluster or Cloud Map and returns its answer as data that prints itself as
+//! text; `purge` also writes. A [`Check`] is a line of the answers of `doctor`, with a fix if it failed, and of `explain`,
+//! a fact about a Service.
 
 pub mod doctor;
 pub mod explain;
-pub mod ownership;
+pub mod purge;
 pub mod status;
 
 use std::fmt::{self, Display, Formatter};

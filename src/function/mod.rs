@@ -5,10 +5,10 @@
 mod clusters;
 mod clustersets;
 mod direct;
+mod failed_messages;
 mod log;
 mod orphans;
 mod out_of_step;
-mod redelivery;
 mod run;
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::actions::ownership::UnknownRegistry;
+use crate::actions::purge::UnknownRegistry;
 use crate::clients::{Clients, RegistryKey};
 use crate::kubernetes::Transport;
 use crate::publish::{observe, plan};
@@ -27,9 +27,9 @@ use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
 use clusters::{Selections, UnknownCluster};
+use failed_messages::Queue;
+pub use failed_messages::delay;
 use out_of_step::OutOfStep;
-use redelivery::Queue;
-pub use redelivery::delay;
 
 /// The function: its settings, and the clients that warm invocations reuse.
 pub struct Function {
@@ -95,7 +95,7 @@ impl Function {
             Err(error) => Reply::refused(error.into()),
             Ok(event::Payload::Schedule) => Box::pin(self.run_schedule(deadline)).await,
             Ok(event::Payload::Queue(messages)) => {
-                let receipts = redelivery::receipts(&messages);
+                let receipts = failed_messages::receipts(&messages);
                 let (report, failed) = Box::pin(self.sync_messages(messages, deadline)).await;
                 if let Some(queue) = &self.queue {
                     queue.postpone(&receipts, &failed, deadline).await;

@@ -178,9 +178,10 @@ fn expected(name: &str) -> Vec<String> {
         | "direct-explain"
         | "direct-purge"
         | "direct-status" => Vec::new(),
-        "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
-            one("blue web")
-        }
+        "direct-sync-service"
+        | "sqs-sync-service"
+        | "sqs-knative-reference"
+        | "sqs-argo-events" => one("blue web"),
         "logs-audit" => ["blue cart", "blue web"].map(str::to_owned).to_vec(),
         "sqs-knative-resource" => one("blue cart"),
         "sqs-kubewatch" | "sqs-argo-events-data" => one("green checkout"),

@@ -39,7 +39,7 @@ const FIXTURES: &[(&str, &[&str])] = &[
         "sqs-mixed-batch.json",
         &["blue/shop/web", "not_json", "blue/shop/web", "blue/shop/cart", "green/shop"],
     ),
-    ("sqs-own-message.json", &["blue/shop/web"]),
+    ("sqs-sync-service.json", &["blue/shop/web"]),
     ("sqs-sync-cluster.json", &["green"]),
 ];
 
@@ -112,7 +112,7 @@ fn a_batch_without_records_is_fine() {
 
 #[test]
 fn a_record_without_a_body_is_unusable_beside_a_good_one() {
-    let mut payload = fixture("sqs-own-message.json");
+    let mut payload = fixture("sqs-sync-service.json");
     let mut empty = payload["Records"][0].clone();
     empty.as_object_mut().expect("a record").remove("body");
     payload["Records"].as_array_mut().expect("records").push(empty);

@@ -128,7 +128,7 @@ impl Story {
     async fn added_pod_follows_a_message(&mut self) {
         self.cluster.pod("web", "web-c", &["10.0.1.3"]).await;
         self.cluster.wait_for_ready("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]).await;
-        self.queue("sqs-own-message").await;
+        self.queue("sqs-sync-service").await;
         assert_eq!(self.world.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
     }
 

@@ -1,8 +1,7 @@
-//! The action on all that this installation has of a cluster: its instances and records in Cloud Map, and the objects of
-//! its imports. `purge` deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload gives only the ARN
-//! to match with the marks, and no address, role or Region. The cluster may be gone; from a living one of a clusterset it
-//! removes the objects of its imports, too, as far as the rights of the function go. A cluster may have left its
-//! clusterset, and its settings and records need not show any more that it was a member.
+//! The purge of one cluster: deregisters all our instances of it and removes its records, in every Cloud Map of the
+//! settings. The payload gives only the ARN to match with the marks, and no address, role or Region. The cluster may be
+//! gone. If it is configured, the purge also removes the objects of its imports, as far as the rights of the function go:
+//! a cluster may have left its clusterset, and its settings and records need not show any more that it was a member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +13,8 @@ use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::model::{ClusterArn, Flow, Kind, Owner, Registry, RegistryName, join};
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::{Extent, Observation};
-use crate::publish::{Execution, Task, observe, plan};
+use crate::publish::plan::{DeregisterReason, Extent, Observation};
+use crate::publish::{self, Execution, Task};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
 use crate::settings::{Cluster, Membership, MultiCluster};
@@ -82,7 +81,7 @@ impl Invocation<'_> {
         let own = RegistryKey::default();
         let mut reports = Vec::new();
         for (key, registry) in registries {
-            let purged = self.purge(arn, registry, &plan::DeregisterReason::Purged).await;
+            let purged = self.purge_registry(arn, registry).await;
             let report =
                 purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
             let registry = (*key != own).then(|| key.to_string());
@@ -131,21 +130,21 @@ impl Invocation<'_> {
         owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
 
-    /// Deregisters the instances with this installation's owner id and the cluster's ARN, or plans it. The records of its
-    /// exports go before their instances, and the record of the cluster last.
+    /// Deregisters the instances with this installation's owner id and the cluster's ARN from one Cloud Map, or plans it.
+    /// The records of its exports go before their instances, and the record of the cluster last.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed completely.
-    pub async fn purge(
+    async fn purge_registry(
         &self,
         cluster: &ClusterArn,
         registry: &SharedRegistry,
-        because: &plan::DeregisterReason,
     ) -> Result<ClusterReport, Error> {
         let read = self.read_in_time(registry.read()).await?;
         let owner =
             |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
-        let execution = Execution::of_registry(Task::Purge(because), registry, self.options());
+        let task = Task::Purge(&DeregisterReason::Purged);
+        let execution = Execution::of_registry(task, registry, self.options());
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
         let mut report = execution.carry_out(&annotated).await.report;
         if !self.has_exports(cluster, &read) {
@@ -167,7 +166,7 @@ impl Invocation<'_> {
 
     /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is
     /// whether Cloud Map has exports of it.
-    pub(super) async fn purge_imports(
+    async fn purge_imports(
         &self,
         cluster: &Cluster,
         has_exported: bool,
@@ -196,7 +195,8 @@ impl Invocation<'_> {
         let owner = OwnerLabel::new(&self.settings.owner_id);
         let of_us = owner.selector();
         // Without the definitions the imports are gone, or served in another version. What hung on them may still be there.
-        let is_served = kubernetes.serves_multi_cluster().await.map_err(observe::Error::from)?;
+        let is_served =
+            kubernetes.serves_multi_cluster().await.map_err(publish::observe::Error::from)?;
         let imports = is_served.then_some(Kind::ServiceImport);
         let mut objects = Objects::default();
         for kind in imports.into_iter().chain([Kind::Service, Kind::EndpointSlice]) {
