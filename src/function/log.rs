@@ -15,7 +15,7 @@ use super::Function;
 use crate::model::{Outcome, Timestamp, join};
 use crate::report::{
     ChangeLine, ClusterReport, ClustersetLine, Counts, Dropped, GuardReport, HeldBackLine, Mode,
-    MultiClusterReport, NoteLine, Obstacle, OrphanReport, Report, ServiceReport,
+    MultiClusterReport, Obstacle, OrphanReport, Report, ServiceReport,
 };
 
 /// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
@@ -92,13 +92,6 @@ impl Function {
         info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
     }
 
-    /// Logs the orphans of a cluster in one Cloud Map.
-    pub(super) fn log_orphans(&self, report: &OrphanReport) {
-        let OrphanReport { cluster, registry, instances, detail } = report;
-        let registry = registry.as_deref().unwrap_or_default();
-        warn!(cluster, registry, instances, "orphans: {detail}");
-    }
-
     /// The difference to the runs before; `None` if all is to be logged: in the plan of a person, and if it is not known
     /// which Cloud Map services are `unsure`.
     fn compare(
@@ -135,6 +128,13 @@ pub(super) fn dropped(Dropped { message, reason, detail }: &Dropped) {
     warn!(message_id = message, reason = &**reason, "message dropped: {detail}");
 }
 
+/// Logs the orphans of a cluster in one Cloud Map.
+pub(super) fn orphans(report: &OrphanReport) {
+    let OrphanReport { cluster, registry, instances, detail } = report;
+    let registry = registry.as_deref().unwrap_or_default();
+    warn!(cluster, registry, instances, "orphans: {detail}");
+}
+
 /// Logs each line of the report of one cluster.
 pub(super) fn lines(report: &ClusterReport, mode: Mode) {
     write(&report.cluster, None, |log| of_cluster(report, mode, log));
@@ -147,9 +147,9 @@ fn of_cluster(report: &ClusterReport, mode: Mode, log: Log<'_>) {
         if let Some(problem) = &service.unreadable {
             log(None, &|| error!(cluster, cloud_map_service = place, "not read: {problem}"));
         }
-        for NoteLine { note, detail } in &service.notes {
-            let line = Line::new(&place, note.as_str(), ("", ""), detail);
-            log(Some(line), &|| info!(cluster, cloud_map_service = place, "{note}: {detail}"));
+        if let Some(problem) = &service.left_unread {
+            let line = Line::new(&place, "not read", ("", ""), problem);
+            log(Some(line), &|| info!(cluster, cloud_map_service = place, "not read: {problem}"));
         }
         for line in &service.changes {
             change(cluster, &place, line, mode, log);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::log;
 use super::run::Run;
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Registry, ServiceKey};
@@ -35,7 +36,7 @@ impl Run<'_> {
                     instances: orphans.instances,
                     detail: format!("{orphans}: {cause}; they stay until you run: {purge}"),
                 };
-                self.function.log_orphans(&report);
+                log::orphans(&report);
                 all.push(report);
             }
         }

@@ -10,11 +10,11 @@ use crate::guard::total;
 use crate::model::{Desired, Kind, Notice, Outcome, Place, Timestamp, Tone, Verb, join};
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
-    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, ServiceNote, Stage,
+    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, Stage,
 };
 use crate::report::{
     ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, InvalidRegistration,
-    LosingService, NoteKind, NoteLine, ServiceReport,
+    LosingService, ServiceReport,
 };
 
 /// The report of a plan that was not carried out.
@@ -47,7 +47,7 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
         service.unchanged = unchanged.ours;
         service.foreign = unchanged.foreign;
         service.unreadable = unchanged.unreadable;
-        service.notes = unchanged.notes.into_iter().map(NoteLine::from).collect();
+        service.left_unread = unchanged.left_unread;
     }
     let mut held_back = plan.held_back;
     let mut refusals = BTreeSet::new();
@@ -96,15 +96,6 @@ fn at<'a>(
 fn is_emptied(present: usize, lines: Option<&LinesAt>) -> bool {
     let difference = lines.map_or(0, |lines| lines.difference);
     difference < 0 && present.saturating_add_signed(difference) == 0
-}
-
-impl From<ServiceNote> for NoteLine {
-    fn from(note: ServiceNote) -> Self {
-        let kind = match note {
-            ServiceNote::Unread { .. } => NoteKind::NotRead,
-        };
-        Self { note: kind, detail: note.to_string() }
-    }
 }
 
 impl From<HeldBack> for HeldBackLine {

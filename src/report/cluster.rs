@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{ClusterReport, Word};
 use crate::error::chain;
 use crate::model::{
-    Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, count_each, join, join_or, words,
+    Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, count_each, join, join_or,
 };
 
 impl ClusterReport {
@@ -106,7 +106,7 @@ impl ServiceReport {
         self.unreadable = self.unreadable.take().or(other.unreadable);
         self.changes.extend(other.changes);
         self.held_back.extend(other.held_back);
-        self.notes.extend(other.notes);
+        self.left_unread = self.left_unread.take().or(other.left_unread);
         self.refused.extend(other.refused);
     }
 }
@@ -169,33 +169,16 @@ pub struct ServiceReport {
     /// The error that keeps its instances unknown, if that leaves a change undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+    /// The error that keeps its instances unknown, if nothing shows that some of them are ours. It is no failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_unread: Option<String>,
     /// The changes.
     pub changes: Vec<ChangeLine>,
     /// The held-back requests.
     pub held_back: Vec<HeldBackLine>,
-    /// Remarks that neither fail nor hold back a change.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<NoteLine>,
     /// The registrations that Cloud Map rejects as invalid, for the metrics.
     #[serde(skip)]
     pub refused: Vec<InvalidRegistration>,
-}
-
-/// A remark about a Cloud Map service. It appears only in the report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoteLine {
-    /// Its kind.
-    pub note: NoteKind,
-    /// The sentence.
-    pub detail: String,
-}
-
-words! {
-    /// The kinds of notes.
-    pub enum NoteKind {
-        /// The Cloud Map service was not read, which is no failure.
-        NotRead = "not read",
-    }
 }
 
 /// A registration that Cloud Map rejects as invalid.

@@ -16,7 +16,7 @@ use crate::model::{Traffic, words};
 
 pub use cluster::{
     ChangeLine, ClustersetLine, Counts, GuardReport, HeldBackLine, ImportLine, InvalidRegistration,
-    LosingService, MultiClusterReport, NoteKind, NoteLine, Obstacle, ServiceReport, StaleCluster,
+    LosingService, MultiClusterReport, Obstacle, ServiceReport, StaleCluster,
 };
 pub use table::count;
 
@@ -236,10 +236,12 @@ impl ClusterReport {
         keep(&mut self.warnings, &mut left);
         self.guard.iter_mut().for_each(|guard| guard.services.truncate(entries));
         for service in &mut self.services {
-            if service.is_unreadable_or_emptied() && left > 0 {
+            if service.is_unread_or_emptied() && left > 0 {
                 left -= 1;
             } else {
-                (service.unreadable, service.emptied) = (None, false);
+                service.unreadable = None;
+                service.left_unread = None;
+                service.emptied = false;
             }
         }
         keep(&mut self.held_back, &mut left);
@@ -252,20 +254,19 @@ impl ClusterReport {
         self.services.retain_mut(|service| {
             keep(&mut service.changes, &mut left);
             keep(&mut service.held_back, &mut left);
-            keep(&mut service.notes, &mut left);
             service.lines() > 0
         });
     }
 }
 
 impl ServiceReport {
-    fn is_unreadable_or_emptied(&self) -> bool {
-        self.unreadable.is_some() || self.emptied
+    fn is_unread_or_emptied(&self) -> bool {
+        self.unreadable.is_some() || self.left_unread.is_some() || self.emptied
     }
 
     fn lines(&self) -> usize {
-        let lists = self.changes.len() + self.held_back.len() + self.notes.len();
-        usize::from(self.is_unreadable_or_emptied()) + lists
+        let lists = self.changes.len() + self.held_back.len();
+        usize::from(self.is_unread_or_emptied()) + lists
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{
     ChangeLine, ClusterReport, ClustersetLine, Dropped, GuardReport, HeldBackLine, ImportLine,
-    Mode, MultiClusterReport, NoteKind, NoteLine, Obstacle, Report, ServiceReport, StaleCluster,
+    Mode, MultiClusterReport, Obstacle, Report, ServiceReport, StaleCluster,
 };
 use crate::model::{Outcome, Verb, display, join};
 
@@ -83,7 +83,9 @@ impl Display for ServiceReport {
             writeln!(f)?;
         }
         self.unreadable.iter().try_for_each(|problem| writeln!(f, "    ! not read   {problem}"))?;
-        self.notes.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        self.left_unread
+            .iter()
+            .try_for_each(|problem| writeln!(f, "    ~ not read   {problem}"))?;
         if self.emptied {
             writeln!(f, "    ! emptied    no instance is left under this name")?;
         }
@@ -107,8 +109,7 @@ impl ServiceReport {
     /// back.
     fn is_quiet(&self) -> bool {
         let has_instances = self.unchanged > 0 || !self.foreign.is_empty();
-        let is_read =
-            self.unreadable.is_none() && self.notes.iter().all(|it| it.note != NoteKind::NotRead);
+        let is_read = self.unreadable.is_none() && self.left_unread.is_none();
         let has_remarks = self.emptied || !is_read || !self.held_back.is_empty();
         self.changes.is_empty() && !has_instances && !has_remarks
     }
@@ -135,8 +136,6 @@ impl Display for Outcome {
         }
     }
 }
-
-display!(NoteLine { note, detail } => "~ {note:<10} {detail}");
 
 display!(GuardReport { state, detail, .. } => "! guard      {state}: {detail}");
 

@@ -144,7 +144,7 @@ fn report() -> Value {
     let import = json!([{"change": "+ import shop/web", "result": "planned"}]);
     let services = json!([{
         "namespace": "shop.local", "name": "web", "unreadable": "a text", "changes": change, "heldBack": held,
-        "notes": [{"note": "not read", "detail": "a text"}],
+        "leftUnread": "a text",
     }]);
     json!({
         "mode": "plan", "whole": true, "ok": true, "counts": {"registered": 1}, "cut": "a text",

@@ -16,7 +16,7 @@ use crate::model::{
     CloudMapService, FirstNames, NamespaceKind, Place, Registry, ServiceKey, join, join_first,
 };
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::{Plan, Reason, ServiceNote};
+use crate::publish::plan::{Plan, Reason};
 use crate::settings::Settings;
 
 const NAME: &str = "cloud map";
@@ -83,12 +83,10 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
         }
     }
     for (place, unchanged) in &plan.unchanged {
-        let notes =
-            unchanged.notes.iter().filter(|note| matches!(note, ServiceNote::Unread { .. }));
-        checks.extend(notes.map(|note| {
+        if let Some(problem) = &unchanged.left_unread {
             let fix = "if it may contain instances of this installation, allow the role to list them; otherwise remove its namespace from CLOUD_MAP_NAMESPACES";
-            Check::note(NAME, format!("{place}: {note}"), fix)
-        }));
+            checks.push(Check::note(NAME, format!("{place}: {problem}"), fix));
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
 pub use fate::Found;
 pub use guard::GuardBaseline;
-pub use observation::{Observation, Plan, ServiceNote, Unchanged};
+pub use observation::{Observation, Plan, Unchanged};
 pub use orphans::Orphans;
 pub use part::{Missing, RereadScope, in_turns};
 use purge::purge;

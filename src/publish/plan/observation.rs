@@ -281,9 +281,14 @@ impl Plan {
             }
             let unchanged = self.unchanged.entry(place).or_default();
             if observation.is_of_others(key, service) {
-                let tags_problem = service.tags.problem().cloned();
-                let note = ServiceNote::Unread { problem: problem.clone(), tags_problem };
-                unchanged.notes.push(note);
+                let about_tags = match service.tags.problem() {
+                    None => "it does not carry our tag".to_owned(),
+                    Some(problem) => format!(
+                        "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
+                    ),
+                };
+                unchanged.left_unread =
+                    Some(format!("{problem}; no Service claims it, and {about_tags}"));
             } else {
                 unchanged.unreadable = Some(problem.clone());
             }
@@ -302,28 +307,8 @@ pub struct Unchanged {
     pub present: usize,
     /// The cause if the service could not be read, for services that are read without a claim.
     pub unreadable: Option<String>,
-    /// Further notes on the service.
-    pub notes: Vec<ServiceNote>,
-}
-
-/// A remark on a Cloud Map service.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServiceNote {
-    /// The function has no right to read it.
-    #[error(
-        "{problem}; no Service claims it, and {}",
-        match tags_problem {
-            None => "it does not carry our tag".to_owned(),
-            Some(problem) => format!(
-                "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
-            ),
-        }
-    )]
-    Unread {
-        problem: String,
-        /// The error if its tags could not be read either.
-        tags_problem: Option<String>,
-    },
+    /// The cause if the function has no right to read the service, and nothing shows that it has instances of ours.
+    pub left_unread: Option<String>,
 }
 
 impl Observation {

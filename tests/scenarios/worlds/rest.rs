@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cloud_map_sync::report::{NoteKind, Report};
+use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
@@ -163,7 +163,7 @@ impl Scene {
 
     pub fn unread(&self, report: &Report) -> Unread {
         let services = report.clusters.iter().flat_map(|it| &it.services);
-        let unread = services.filter(|it| it.notes.iter().any(|it| it.note == NoteKind::NotRead));
+        let unread = services.filter(|it| it.left_unread.is_some());
         let unread: BTreeSet<_> = unread.map(|it| (it.namespace.clone(), &*it.name)).collect();
         let all = self.fleet.all_services().into_iter();
         let all = all.filter(|(namespace, it)| unread.contains(&(namespace.clone(), &*it.name)));

@@ -12,8 +12,7 @@ use crate::model::{
 };
 use crate::publish::plan::names::SetBy;
 use crate::publish::plan::services::TtlObstacle;
-use crate::publish::plan::{MendedBy, Policy, Reason, ServiceNote};
-use crate::report::NoteLine;
+use crate::publish::plan::{MendedBy, Policy, Reason};
 
 fn reasons() -> Vec<Reason> {
     let held = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]).plan().guard.expect("it is held");
@@ -122,12 +121,6 @@ fn what_follows_from_each_reason() {
     TtlStays: event, remark
     TagsUnreadable: failed
     ");
-}
-
-#[test]
-fn remarks_have_a_word_each() {
-    let unread = ServiceNote::Unread { problem: "no".into(), tags_problem: None };
-    assert_eq!(NoteLine::from(unread).note.as_str(), "not read");
 }
 
 #[test]

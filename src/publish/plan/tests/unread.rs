@@ -20,7 +20,7 @@ fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
 fn is_incomplete(plan: &Plan) -> bool {
     let of_other = plan.unchanged.iter().find(|(place, _)| place.key == key("http/other"));
     let (_, unchanged) = of_other.expect("something is said of it");
-    assert_eq!(unchanged.unreadable.is_some(), unchanged.notes.is_empty());
+    assert_eq!(unchanged.unreadable.is_some(), unchanged.left_unread.is_none());
     unchanged.unreadable.is_some()
 }
 
@@ -49,7 +49,7 @@ fn what_is_claimed_is_held_back_and_said_once() {
     let reasons: Vec<&str> = plan.held_back.iter().map(|it| it.reason.code()).collect();
     assert_eq!(reasons, ["Unreadable"]);
     let mut unchanged = plan.unchanged.values();
-    assert!(unchanged.all(|it| it.unreadable.is_none() && it.notes.is_empty()));
+    assert!(unchanged.all(|it| it.unreadable.is_none() && it.left_unread.is_none()));
 }
 
 #[test]
