@@ -104,8 +104,8 @@ impl CloudMap {
     }
 }
 
-// The errors of Cloud Map's calls. [`Error::new`] classes the code of an SDK error by the next step: retry, skip, hold
-// back or stop. The text of the action and the cause go into reports.
+// The errors of Cloud Map's calls. [`Error::new`] classes the code of an SDK error by the next step: hold back, skip, or
+// try again in the next run. The text of the action and the cause go into reports.
 
 /// A call to Cloud Map that failed.
 #[derive(Debug, thiserror::Error)]
@@ -121,24 +121,17 @@ pub struct Error {
 /// The kind of a failure, which decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Rate limit exceeded; the client has already retried with backoff.
-    Throttled,
     /// Not allowed by IAM.
     Denied,
     /// The namespace, service, instance or operation does not exist.
     NotFound,
-    /// A service or namespace of that name exists already.
-    Exists,
-    /// An operation on the same instance is under way.
-    Duplicate,
-    /// An instance with an operation under way.
-    InUse,
     /// A quota is used up; a retry in this run cannot help.
     LimitExceeded,
     /// Invalid input.
     Invalid,
-    /// No connection, a timeout, or an internal error of Cloud Map.
-    Unavailable,
+    /// Any other failure, such as a throttled call after the client's retries, or a lost connection: the next run tries
+    /// again.
+    Other,
 }
 
 /// The error of Cloud Map or of the connection.
@@ -166,14 +159,14 @@ impl Error {
             },
             None => Cause { code: None, message: chain(error) },
         };
-        let class = source.code.as_deref().map_or(Class::Unavailable, class);
+        let class = source.code.as_deref().map_or(Class::Other, class);
         Self { action: action.into(), class, source }
     }
 
     /// An input that could not be built, or an incomplete reply.
     pub fn input(action: impl Into<String>, problem: &dyn fmt::Display) -> Self {
         let source = Cause { code: None, message: problem.to_string() };
-        Self { action: action.into(), class: Class::Unavailable, source }
+        Self { action: action.into(), class: Class::Other, source }
     }
 
     /// A reply without a required member. It must not be read as an empty list, which would deregister instances.
@@ -189,19 +182,15 @@ impl Error {
 
 fn class(code: &str) -> Class {
     match code {
-        code if quota::THROTTLES.contains(&code) => Class::Throttled,
         "AccessDeniedException" | "AccessDenied" | "UnrecognizedClientException" => Class::Denied,
         "NamespaceNotFound"
         | "ServiceNotFound"
         | "InstanceNotFound"
         | "OperationNotFound"
         | "ResourceNotFoundException" => Class::NotFound,
-        "ServiceAlreadyExists" | "NamespaceAlreadyExists" => Class::Exists,
-        "DuplicateRequest" => Class::Duplicate,
-        "ResourceInUse" => Class::InUse,
         "ResourceLimitExceeded" => Class::LimitExceeded,
         "InvalidInput" | "ValidationException" => Class::Invalid,
-        _ => Class::Unavailable,
+        _ => Class::Other,
     }
 }
 
@@ -213,9 +202,7 @@ mod tests {
     #[test]
     fn code_decides_the_next_step() {
         let cases = [
-            ("ThrottlingException", Class::Throttled),
-            ("RequestLimitExceeded", Class::Throttled),
-            ("TooManyRequestsException", Class::Throttled),
+            ("ThrottlingException", Class::Other),
             ("AccessDeniedException", Class::Denied),
             ("AccessDenied", Class::Denied),
             ("UnrecognizedClientException", Class::Denied),
@@ -224,15 +211,13 @@ mod tests {
             ("InstanceNotFound", Class::NotFound),
             ("OperationNotFound", Class::NotFound),
             ("ResourceNotFoundException", Class::NotFound),
-            ("ServiceAlreadyExists", Class::Exists),
-            ("NamespaceAlreadyExists", Class::Exists),
-            ("DuplicateRequest", Class::Duplicate),
-            ("ResourceInUse", Class::InUse),
+            ("DuplicateRequest", Class::Other),
+            ("ResourceInUse", Class::Other),
             ("ResourceLimitExceeded", Class::LimitExceeded),
             ("InvalidInput", Class::Invalid),
             ("ValidationException", Class::Invalid),
-            ("InternalFailure", Class::Unavailable),
-            ("SomethingNew", Class::Unavailable),
+            ("InternalFailure", Class::Other),
+            ("SomethingNew", Class::Other),
         ];
         for (code, expected) in cases {
             assert_eq!(class(code), expected, "{code}");
@@ -247,7 +232,7 @@ mod tests {
         };
         let error = |code| Error {
             action: "register web-1 in prod/web".into(),
-            class: Class::Throttled,
+            class: Class::Other,
             source: cause(code),
         };
         assert_eq!(
@@ -260,7 +245,7 @@ mod tests {
     #[test]
     fn reply_without_a_member_is_an_error_that_names_it() {
         let error = Error::missing_member("list instances", "Instances");
-        assert_eq!(error.class, Class::Unavailable);
+        assert_eq!(error.class, Class::Other);
         let expected = "cannot list instances: Cloud Map's response has no field Instances";
         assert_eq!(error.in_full(), expected);
     }
