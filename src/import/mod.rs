@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
+use tokio::sync::OnceCell;
 
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
@@ -85,12 +86,15 @@ impl Importing<'_> {
         let families = self.kubernetes.service_families();
         let unread = members.unread_records().collect();
         let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
-        let (mut imports, mut server) = (Vec::new(), None);
+        // The version of the API server, which is asked at most once. `None` if it does not say.
+        let server: OnceCell<Option<String>> = OnceCell::new();
+        let mut imports = Vec::new();
         for name in names {
             match self.import(members, name.clone(), is_unfamiliar) {
                 Ok(mut import) => {
                     if has_noted_fields(self.owner, &import.present) {
-                        import.server = self.server_version(&mut server).await;
+                        let version = async || self.kubernetes.version().await.ok();
+                        import.server = server.get_or_init(version).await.clone();
                     }
                     let unread = import.exports.named.unread.as_ref();
                     imported.unread.extend(unread.map(|it| format!("{}: {it}", import.name)));
@@ -198,14 +202,6 @@ impl Importing<'_> {
             failure: None,
             kept_ips: usize::MAX,
         })
-    }
-
-    /// The version of the API server, which is asked once in a run. `None` if it does not say.
-    async fn server_version(&self, asked: &mut Option<Option<String>>) -> Option<String> {
-        if asked.is_none() {
-            *asked = Some(self.kubernetes.version().await.ok());
-        }
-        asked.clone().flatten()
     }
 
     /// The state of a namespace, as far as it is known by now.

@@ -13,13 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::basis::Basis;
 use super::change::{self, Kind};
 use super::ownership::OwnerLabel;
 use super::present::{self, Present};
-use crate::model::{ClustersetService, ImportType, OptionalField, Properties, RefusedField};
+use crate::model::{
+    ClustersetService, ImportType, OptionalField, Properties, RefusedField, fingerprint,
+};
 
 /// The annotation of an object with the fields that it does without.
 pub(super) const REFUSED: &str = "cloud-map-sync/refused-fields";
@@ -166,16 +167,13 @@ fn refused(kind: Kind, field: OptionalField, value: &Value) -> RefusedField {
     let value = match (field, value) {
         // They are made for the endpoints of a slice.
         (OptionalField::Hints, _) => String::new(),
-        (OptionalField::Labels | OptionalField::Annotations, value) => fingerprint(value),
+        (OptionalField::Labels | OptionalField::Annotations, value) => {
+            fingerprint::<5>(&[&value.to_string()])
+        }
         (_, Value::String(text)) => text.clone(),
         (_, value) => value.to_string(),
     };
     RefusedField { kind: kind.as_str(), field, value, is_changed: false }
-}
-
-fn fingerprint(value: &Value) -> String {
-    let hash = Sha256::digest(value.to_string());
-    hash.iter().take(5).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The fields as the exports say them: a request has only the labels and annotations that it changes, and ours.
@@ -185,7 +183,7 @@ pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Ve
         OptionalField::Labels | OptionalField::Annotations => {
             let place = format!("/metadata/{}", field.field.as_str());
             let exported = body.pointer(&place).unwrap_or(&Value::Null);
-            RefusedField { value: fingerprint(exported), ..field }
+            RefusedField { value: fingerprint::<5>(&[&exported.to_string()]), ..field }
         }
         _ => field,
     };

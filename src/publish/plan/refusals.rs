@@ -79,7 +79,7 @@ fn request(change: &Change, observation: &Observation) -> Option<String> {
         | Change::Rewrite { place, instance, attributes, .. } => {
             let service = observation.registry.services.get(&place.key)?;
             let mut parts = vec!["RegisterInstance", &service.arn, instance];
-            for (key, value) in attributes.iter() {
+            for (key, value) in attributes {
                 parts.extend([key, value]);
             }
             Some(fingerprint::<16>(&parts))

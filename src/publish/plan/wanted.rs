@@ -49,29 +49,34 @@ impl WantedInstances<'_> {
         }
     }
 
-    /// Removes the instances that exceed the maximum, and returns their ids. Those that do not terminate have priority, then `present` ones, then those that Cloud Map does not refuse: one that it refuses would
-    /// keep the place of another.
-    pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
-        let Some((count, set_by)) =
-            self.maximum().filter(|(count, _)| self.instances.len() > *count)
-        else {
-            return BTreeSet::new();
+    /// Leaves out the instances beyond the maximum. Those that do not terminate have priority, then those that are
+    /// registered, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
+    pub fn limit(&mut self, present: &Present) {
+        let wanted = self.instances.len();
+        let Some((maximum, set_by)) = self.maximum().filter(|(count, _)| wanted > *count) else {
+            return;
         };
+        let mut kept = BTreeMap::new();
+        for (new_id, id) in present.kept_for(self) {
+            kept.insert(new_id.clone(), id.clone());
+        }
+        let is_present = |new_id: &String| kept.contains_key(new_id);
         let endpoints = self.template.published.endpoints.iter().flatten();
         let lasting = endpoints.filter(|it| !it.terminating).flat_map(Endpoint::addresses);
         let lasting: BTreeSet<IpAddr> = lasting.collect();
-        let mut in_order = in_order(self.instances.keys(), &present);
+        let mut in_order = in_order(self.instances.keys(), is_present);
         in_order.sort_by_key(|id| {
             let (identity, attributes) = &self.instances[*id];
             let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
             let terminates = !identity.addresses().any(|it| lasting.contains(&it));
-            (terminates, is_refused && !present(id))
+            (terminates, is_refused && !is_present(id))
         });
-        let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
-        let wanted = self.instances.len();
-        self.held_back.push(Reason::Maximum { maximum: count, set_by, wanted });
+        let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
+        self.held_back.push(Reason::Maximum { maximum, set_by, wanted });
         self.instances.retain(|id, _| !beyond.contains(id));
-        beyond
+        for registered in beyond.iter().filter_map(|new_id| kept.get(new_id)) {
+            self.beyond_maximum.insert(registered.clone(), set_by);
+        }
     }
 
     /// The attributes that it wants for the endpoint of an instance with these ones, if it wants one.
@@ -93,18 +98,6 @@ impl WantedInstances<'_> {
     /// Returns the reason if no registration can succeed.
     pub fn accepted(self) -> Result<Self, Reason> {
         self.refused.clone().map_or(Ok(self), Err)
-    }
-
-    /// Leaves out the instances beyond the maximum. Those that are registered have priority.
-    pub fn limit(&mut self, present: &Present) {
-        let Some((_, set_by)) = self.maximum() else { return };
-        let mut kept = BTreeMap::new();
-        for (new_id, id) in present.kept_for(self) {
-            kept.insert(new_id.clone(), id.clone());
-        }
-        let beyond = self.keep_within_maximum(|new_id| kept.contains_key(new_id));
-        let registered = beyond.iter().filter_map(|new_id| kept.get(new_id));
-        self.beyond_maximum = registered.map(|id| (id.clone(), set_by)).collect();
     }
 
     /// Whether instances that no endpoint requests stay since there may be more endpoints than were read.
