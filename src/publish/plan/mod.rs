@@ -10,13 +10,14 @@
 //!
 //! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the installation; a
 //!   [`Plan`] has `change`s and requests that are held back for a `reason`.
-//! - Names: `claims` of `names`, which are in a namespace and may be denied. A service that no Service claims is deleted.
+//! - Names: `claims` of `names`, which are in a namespace and may be denied.
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of the holder, with ours that are there, each `instance`
 //!   has an identity and a health; `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them.
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
 //! - `part` has the Services that are carried out together, and plans for some of them; `refusals` are changes that are
 //!   not tried again yet.
+//! - `orphans` counts the instances of clusters that are not configured.
 //! - No claim requests the changes of `adopt`, `purge`, `records` and `mark` (notes for later runs).
 //! - For people: the `fate` of each endpoint.
 //!
@@ -114,7 +115,7 @@ impl Plan {
             }
             let place = Place::of(key, &observation.registry);
             let ready = observation.has_none_of_aws(key, holder);
-            let ready = ready.and_then(|()| observation.fits(key));
+            let ready = ready.and_then(|()| observation.fits(key, holder));
             match ready.and_then(|()| observation.wanted(key, holder)) {
                 Ok(wanted) => {
                     let mut comparison = compare(observation, key, wanted);

@@ -1,6 +1,7 @@
 //! The Cloud Map service itself: created with its first instance and, if needed, its namespace. An HTTP namespace gives it
-//! no records; in a DNS namespace its Service's ports and address families decide their types. One of ours that was created
-//! with records that fit no endpoint is created anew. Tags are read only for the services that [`Observation::tags_needed`] returns.
+//! no records; in a DNS namespace its Service's ports and address families decide their types. An empty one of ours whose
+//! records fit no endpoint is reported with the command that deletes it. Tags are read only for the services that
+//! [`Observation::tags_needed`] returns.
 //!
 //! Of an existing service the TTL of the records is repaired if it has our tag and the cluster has an instance there, and
 //! reported otherwise. All other settings are fixed when a service is created, and are only reported.
@@ -19,7 +20,7 @@ use crate::model::{
 impl Observation {
     /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by
     /// ECS Service Connect, which uses HTTP services only, those with differences that an update could change, and
-    /// those that may have to be created anew.
+    /// those whose records may fit no endpoint.
     pub fn tags_needed(&self) -> BTreeSet<ServiceKey> {
         let Observation { holders, affected, .. } = self;
         let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
@@ -92,37 +93,35 @@ impl Observation {
         Some(NewService { namespace, name, kind, ttl, routing_policy })
     }
 
-    /// Whether the only claimant of a name can be registered in its Cloud Map service.
+    /// Whether the holder of a name can be registered in its Cloud Map service.
     ///
     /// # Errors
-    /// Returns the reason if that is [`Self::misfit`].
-    pub fn fits(&self, key: &ServiceKey) -> Result<(), Reason> {
-        let mut claimants = self.holders.claimants(key);
-        let only = claimants.next().filter(|_| claimants.next().is_none());
-        only.and_then(|only| self.misfit(key, only)).map_or(Ok(()), Err)
+    /// Returns the reason why an empty service of ours takes no endpoint of the holder: its records need both families,
+    /// which Cloud Map does not change, and no endpoint has both.
+    pub fn fits(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<(), Reason> {
+        self.misfit(key, holder).map_or(Ok(()), Err)
     }
 
-    /// The reason why an empty service of ours takes no endpoint of `claimant`: its records need both families, which
-    /// Cloud Map does not change, and no endpoint has both.
-    pub fn misfit(&self, key: &ServiceKey, claimant: &ServiceRef) -> Option<Reason> {
+    fn misfit(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<Reason> {
         let service = self.registry.services.get(key)?;
         let is_ours = service.is_tagged(&self.owner.id);
         let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
-        let families = self.desired.services.get(claimant)?.endpoint_families();
-        if !is_ours || !is_empty || families.len() != 1 || !self.may_misfit(service, claimant) {
+        let families = self.desired.services.get(holder)?.endpoint_families();
+        if !is_ours || !is_empty || families.len() != 1 || !self.may_misfit(service, holder) {
             return None;
         }
-        let fitting = self.new_service(key, claimant)?.kind;
+        let fitting = self.new_service(key, holder)?.kind;
         Some(Reason::RecordsMisfit { fitting, delete: service.delete_command() })
     }
 
-    /// Whether a service has records of both families, and a Service that publishes itself there does not state both.
-    pub fn may_misfit(&self, service: &CloudMapService, claimant: &ServiceRef) -> bool {
+    /// Whether a service has records of both families, and the holder of its name publishes itself there and does not
+    /// state both.
+    fn may_misfit(&self, service: &CloudMapService, holder: &ServiceRef) -> bool {
         let has_both =
             matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
-        let published = self.desired.services.get(claimant);
+        let published = self.desired.services.get(holder);
         let states_both = published.is_some_and(|it| it.families.len() > 1);
-        let publishes = self.desired.claims(claimant).is_some_and(|it| it.publish);
+        let publishes = self.desired.claims(holder).is_some_and(|it| it.publish);
         has_both && publishes && !states_both
     }
 }

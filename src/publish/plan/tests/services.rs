@@ -58,6 +58,10 @@ fn misfit() -> World {
 #[test]
 fn empty_service_of_ours_whose_records_fit_no_endpoint_gets_none() {
     assert_snapshot!(misfit().planned(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: it is empty, so delete it: aws servicediscovery delete-service --region eu-central-1 --id srv-web; the next sync then creates it with A records (RecordTypeMismatch)");
+    let young = service("shop/young", "dns/web").created(200);
+    let planned = misfit().service(young).planned();
+    assert!(planned.contains("shop/web dns/web: this Cloud Map service"), "{planned}");
+    assert!(!planned.contains("register"), "{planned}");
 }
 
 #[test]
@@ -70,7 +74,6 @@ fn records_of_both_families_are_tried_if_they_may_fit_or_are_not_ours() {
     let worlds = [
         misfit().service(both),
         misfit().service(web("dns/web").families([V4, V6])),
-        misfit().service(service("shop/young", "dns/web").created(200)),
         misfit().with("dns/web", untagged),
         misfit().with("dns/web", filled),
     ];
