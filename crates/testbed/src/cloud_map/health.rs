@@ -1,5 +1,4 @@
-//! The health of instances, which is not an attribute: AWS_INIT_HEALTH_STATUS stays while another program reports another
-//! status. A registration resets the status.
+//! The health of instances, which is not an attribute: a registration sets it by AWS_INIT_HEALTH_STATUS.
 
 use std::collections::BTreeMap;
 
