@@ -58,7 +58,7 @@
 //! | held back | asked for and not done, and a retry does not help |
 //! | loss | the instances that a full sync would take from a cluster, or the endpoints from its imports; the guard holds one that is too large |
 //! | sighting, note | when a full sync first saw the loss of a Service, and how many instances it would have left; as it stands on an instance of that Service |
-//! | orphan | an instance of ours from a cluster that is gone or not configured |
+//! | orphan | an instance of ours from a cluster that is not configured for its Cloud Map |
 //! | mirror | what this process last read of one Cloud Map; no change rests on it |
 //! | refusal | a request that Cloud Map would refuse again, and that is not sent for ten minutes |
 //! | first part | the registrations that a full sync makes before it has read all of Cloud Map |

@@ -140,7 +140,7 @@ impl fmt::Display for Existence {
 // The owner of an instance: the only place that decides whether an instance is ours.
 //
 // Two flows register instances, under one installation and one cluster. Each has a mark of its own, so an instance of
-// one flow is foreign for the other, and for a release that knows one flow alone.
+// one flow is foreign for the other.
 
 /// The source of the instances of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,8 +152,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// The flow of a marked instance. With the marks of both it belongs to annotations, as in a release that does not
-    /// know the other mark.
+    /// The flow of a marked instance. With the marks of both it belongs to annotations.
     pub fn of(attributes: &Attributes) -> Option<Self> {
         let flows = [Self::Annotations, Self::Exports];
         flows.into_iter().find(|flow| flow.has_marked(attributes))

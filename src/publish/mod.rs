@@ -4,7 +4,8 @@
 //! observe ─> plan ─> apply additions ─> observe again ─> plan again ─> apply removals ─> report
 //! ```
 //!
-//! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the plan on, which purges and orphans also use.
+//! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the plan on, which purges and the records of
+//! a clusterset also use.
 //! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
 //! order that no two runs have in common. [`report`] is the output for a person.

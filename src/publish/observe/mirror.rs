@@ -69,7 +69,7 @@ pub(super) struct Entry {
     seen: Moment,
     /// The last read of its instances, with its start.
     read: Option<(Moment, Reading)>,
-    /// Whether the instances have probably changed since: by this process, or a message is about them.
+    /// Whether this process has changed the instances since, or tried to.
     is_outdated: bool,
 }
 

@@ -2,8 +2,8 @@
 //! (`cluster`), or as much of Cloud Map as its `budget` allows and its changes rest on, a message the part that it is about
 //! with the help of the process's memory (`registry`, `mirror`), and a turn reads again the data that its open changes rest
 //! on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
-//! service that cannot be read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. `lookup`
-//! also finds the Services that a change by another party concerns. Last, the records of a member are read here.
+//! service that cannot be read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. Last, the
+//! records of a member are read here.
 
 mod budget;
 mod cluster;
