@@ -61,32 +61,32 @@ impl Fitting<'_> {
             }
             if !without.is_empty() {
                 let refused = self.exchange(&place, without);
-                self.hold_back((&place, free), &refused);
+                self.hold_back(&place, free, &refused);
             }
         }
     }
 
-    /// Adds one line for each Service with refused registrations; the Cloud Map service can take `free` more by its own
-    /// limit.
-    fn hold_back(&mut self, (place, free): (&Place, usize), refused: &[WaitingRegistration]) {
-        for (service, count) in count_each(refused.iter().map(|pending| &pending.service)) {
-            let wanted = self.compared.get(&place.key).map_or(count, Comparison::wanted);
-            let fit = wanted.saturating_sub(count);
-            let reason = match self.observation.registry.capacity.refusal(&place.key) {
-                None => {
-                    let limit = self.observation.rules.service_limit.0;
-                    let instances = self.observation.registry.instances(&place.key);
-                    let others =
-                        instances.filter(|(_, it)| !self.observation.owner.owns(it)).count();
-                    Reason::ServiceFull { wanted, fit, limit, others }
-                }
-                Some(message) => {
-                    let old = self.give_up(service, place, count.min(free));
-                    Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
-                }
-            };
-            self.plan.hold_back(service, place, reason);
-        }
+    /// Adds a line about the refused registrations, which are all of the holder of the name; the Cloud Map service can take
+    /// `free` more by its own limit.
+    fn hold_back(&mut self, place: &Place, free: usize, refused: &[WaitingRegistration]) {
+        let Some(WaitingRegistration { service: holder, .. }) = refused.first() else { return };
+        let count = refused.len();
+        let wanted = self.compared.get(&place.key).map_or(count, Comparison::wanted);
+        let fit = wanted.saturating_sub(count);
+        let observation = self.observation;
+        let reason = match observation.registry.capacity.refusal(&place.key) {
+            None => {
+                let limit = observation.rules.service_limit.0;
+                let instances = observation.registry.instances(&place.key);
+                let foreign = instances.filter(|(_, instance)| !observation.owner.owns(instance));
+                Reason::ServiceFull { wanted, fit, limit, others: foreign.count() }
+            }
+            Some(message) => {
+                let old = self.give_up(holder, place, count.min(free));
+                Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
+            }
+        };
+        self.plan.hold_back(holder, place, reason);
     }
 
     /// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
