@@ -118,7 +118,7 @@ impl Picture<'_> {
             y = (y + NAME_HEIGHT).max(last(curve)).min(lowest);
             let x = FRAME.1 + 14.0;
             line(svg, &format!("curve k{colour}"), (x, y), (x + 28.0, y));
-            text(svg, "", (x + 36.0, y + 5.0), "start", &curve.name);
+            text(svg, "", (x + 36.0, y + 5.0), "start", curve.name);
         }
     }
 
