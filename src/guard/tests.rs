@@ -162,7 +162,8 @@ fn name_may_fall_to_the_number_that_was_seen_and_the_rest_is_a_new_loss() {
 #[test]
 fn message_takes_out_nothing_of_a_service_with_a_note_or_without_room_for_one() {
     use GuardState::{HeldByFullSync, LeftToFullSync};
-    let cases: [(&[(&str, usize)], _, _, Option<(GuardState, &[&str])>); 7] = [
+    type Held = Option<(GuardState, &'static [&'static str])>;
+    let cases: [(&[(&str, usize)], _, _, Held); 7] = [
         (&[("web", 20)], None, None, None),
         (&[("web", 20)], Some(("web", "09:55")), None, Some((HeldByFullSync, &["web"]))),
         (&[("web", 20)], Some(("web", "09:05")), None, Some((HeldByFullSync, &["web"]))),

@@ -10,7 +10,7 @@ fn arn(cluster: &str) -> String {
 #[test]
 fn only_instances_of_ours_of_other_clusters_are_counted() {
     let mut gone = own("c", "shop/web", "10.0.0.3").1;
-    gone.insert("cloud-map-sync/cluster", &arn("gone"));
+    gone.insert("cloud-map-sync/cluster", arn("gone"));
     let mut theirs = gone.clone();
     theirs.insert("cloud-map-sync/owner", "team-a");
     let world = World::new()

@@ -27,7 +27,8 @@ fn world(wanted: Option<u32>, present: &[u32], instances: &[&str]) -> World {
 
 #[test]
 fn ttl_is_lowered_by_each_cluster_there_and_raised_by_the_only_one() {
-    let cases: [(Option<u32>, &[u32], &[&str], &str); 15] = [
+    type Case = (Option<u32>, &'static [u32], &'static [&'static str], &'static str);
+    let cases: [Case; 15] = [
         (Some(30), &[60], &["blue"], "ttl 60 -> 30"),
         (Some(90), &[60], &["blue"], "ttl 60 -> 90"),
         (Some(30), &[15, 60], &["blue"], "ttl 15 and 60 -> 30"),
