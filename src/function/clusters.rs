@@ -161,7 +161,7 @@ mod tests {
 
     fn scope(cluster: ClusterName) -> Scope {
         let (namespace, service) = (Some("shop".to_owned()), Some("web".to_owned()));
-        Scope { cluster, namespace, service, ..Scope::every() }
+        Scope { cluster, namespace, service }
     }
 
     fn indexes(result: Result<Selections, UnknownCluster>) -> Result<Vec<usize>, &'static str> {
