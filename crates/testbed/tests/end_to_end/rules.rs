@@ -165,7 +165,9 @@ impl Story {
         let guard = &report["clusters"][0]["guard"];
         assert_eq!((&guard["state"], &guard["loss"]), (&json!("held"), &json!(before)), "{report}");
         assert_eq!(self.world.all_of_ours(), before);
-        assert_eq!(self.sightings(), [guard["firstSeen"].as_str().expect("a time")]);
+        let first_seen = guard["firstSeen"].as_str().expect("a time");
+        let services = guard["services"].as_array().expect("the losing Services").len();
+        assert_eq!(self.sightings(), vec![first_seen; services], "a note for each Service");
 
         let report = self.invoke(json!({"action": "confirm", "cluster": blue().arn()})).await;
         assert_eq!(
@@ -176,7 +178,7 @@ impl Story {
         assert_eq!(self.world.all_of_ours(), 0);
     }
 
-    /// When a loss was first seen, as the guard remembers it on an instance that it holds.
+    /// When losses were first seen, as the guard has noted each on an instance of its Service.
     fn sightings(&self) -> Vec<String> {
         let mark = |it: &str| it.split(' ').next().unwrap_or_default().to_owned();
         let instances = ["prod", "prod.local"].into_iter().flat_map(|it| self.world.all(it));
