@@ -369,12 +369,13 @@ mod tests {
         }
     }
 
+    /// A cluster that is served, with the entries that repeat it.
+    type Served<'a> = (&'a str, &'a [&'a str]);
+
     #[test]
     fn later_of_two_entries_for_one_cluster_is_held_back() {
         let own = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
         let elsewhere = "arn:aws:eks:eu-west-1:111122223333:cluster/blue";
-        /// A cluster that is served, with the entries that repeat it.
-        type Served<'a> = (&'a str, &'a [&'a str]);
         let cases: [(_, &[Served<'_>]); 6] = [
             ("blue".to_owned(), &[(own, &[])]),
             ("blue,blue".to_owned(), &[(own, &["blue"])]),
