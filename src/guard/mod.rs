@@ -90,10 +90,10 @@ fn is_of_one_that_was_read(losses: &Losses) -> bool {
 pub struct Verdict {
     /// The reason for the verdict.
     pub state: GuardState,
-    /// What the names keep for now.
+    /// The losses that are held: the names keep these instances for now.
     pub held: Losses,
-    /// What they lose although the limits are exceeded. A name may have fallen further than an earlier run has seen:
-    /// then a part of its loss passes, and the rest is held.
+    /// The losses that pass although the limits are exceeded. If a name has fallen further than an earlier run has seen, a
+    /// part of its loss passes, and the rest is held.
     pub passed: Losses,
     /// The instances that the limits were measured on.
     pub instances: usize,
@@ -163,7 +163,8 @@ impl Measure {
                 first_seen,
             ));
         }
-        let (mut passed, mut rest) = (Losses::new(), Losses::new());
+        let mut passed = Losses::new();
+        let mut rest = Losses::new();
         for (service, loss) in losses {
             let sighting = sightings.get(service);
             let ripe = sighting.filter(|sighting| sighting.age(run.guard, run.now) == Age::Ripe);
@@ -180,7 +181,7 @@ impl Measure {
         if of_rest.is_past(run, &rest) {
             let is_early = |service: &&ServiceRef| {
                 let sighting = sightings.get(*service);
-                sighting.is_some_and(|it| it.age(run.guard, run.now) == Age::Early)
+                sighting.is_some_and(|sighting| sighting.age(run.guard, run.now) == Age::Early)
             };
             let new: BTreeSet<ServiceRef> =
                 rest.keys().filter(|service| !is_early(service)).cloned().collect();
@@ -189,7 +190,7 @@ impl Measure {
             return Some(Verdict { passed, new, ..held });
         }
         if of_rest.may_be_past(run, &rest) {
-            // It is not noted: the complete loss is unknown, so a later look could not recognize it.
+            // The loss is not noted: a part of it is unknown, so a later look could not recognize it.
             let held = Verdict::new(GuardState::HeldUntilRead, rest, of_rest.instances, None);
             return Some(Verdict { passed, unread: self.unread, ..held });
         }
@@ -215,7 +216,8 @@ impl Measure {
         let mut held = losses.clone();
         held.retain(|service, loss| {
             let sighting = sightings.get(service);
-            let is_noted = sighting.is_some_and(|it| it.age(run.guard, run.now) != Age::Stale);
+            let is_noted =
+                sighting.is_some_and(|sighting| sighting.age(run.guard, run.now) != Age::Stale);
             loss.was_held || !loss.has_room || is_noted
         });
         let seen = held.keys().filter_map(|service| sightings.get(service));

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{Loss, Losses};
 use crate::model::{Guard, ServiceRef, Timestamp, fingerprint};
 
-/// What an earlier run has seen of the loss of one name.
+/// The loss of one name as an earlier run has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The time at which the loss was first seen.
@@ -77,12 +77,12 @@ impl SightingNote {
         let mut note = Self { first_seen, left: BTreeMap::new() };
         let mut length = note.to_string().len();
         for (service, loss) in by_loss {
-            let (hash, left) = (hash(service), loss.left);
-            length += entry(&hash, left).len();
+            let hash = hash(service);
+            length += entry(&hash, loss.left).len();
             if length > LONGEST {
                 break;
             }
-            note.left.insert(hash, left);
+            note.left.insert(hash, loss.left);
         }
         note
     }
@@ -97,15 +97,15 @@ impl SightingNote {
         Some(Self { first_seen: first_seen.parse().ok()?, left: left.collect::<Option<_>>()? })
     }
 
-    /// What was seen of a name.
+    /// The sighting of a name; `None` if the note has none.
     pub fn sighting(&self, service: &ServiceRef) -> Option<Sighting> {
         let left = *self.left.get(&hash(service))?;
         Some(Sighting { first_seen: self.first_seen, left })
     }
 
-    /// What was seen of these names.
+    /// The sightings of these names.
     pub fn sightings<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Sightings {
-        services.filter_map(|it| Some((it.clone(), self.sighting(it)?))).collect()
+        services.filter_map(|service| Some((service.clone(), self.sighting(service)?))).collect()
     }
 }
 

@@ -68,7 +68,6 @@ const FOUND: &[(&str, u64, &str)] = &[
     ("exported", 70_004_389, RECORD_TAKEN),
     ("exported", 70_008_560, RECORD_TAKEN),
     ("", 200_067_382, "a derived Service got an owner that a person had just deleted"),
-    ("", 208_021_543, "a new Cloud Map service hid the guard's note on another one"),
     ("", 205_017_556, "the record of an exporter said that it only imports, and an import ended"),
 ];
 const RECORD_TAKEN: &str = "a run that had read a cluster before it began to export, and its records after, took the \
