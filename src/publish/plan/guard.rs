@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::{Change, Stage};
+use super::mark::Leaving;
 use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;
@@ -109,7 +110,7 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
             let is_held = |service: &ServiceRef| {
                 verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))
             };
-            observation.take_notes_off(|_, service| !is_held(service), plan);
+            observation.take_notes_off(|service| !is_held(service), plan);
         }
     }
     if let Some(verdict) = verdict {
@@ -149,27 +150,26 @@ impl Observation {
         held: &[Change],
         plan: &mut Plan,
     ) -> BTreeSet<ServiceRef> {
-        let lost: BTreeSet<InstanceKey> = held.iter().filter_map(Change::instance_key).collect();
         let of_one = |service: &ServiceRef, loss: &Loss, first_seen| {
             SightingNote::of(&Losses::from([(service.clone(), *loss)]), first_seen)
         };
-        let is_removed = |at: &InstanceKey, plan: &Plan| {
-            let mut changes = plan.changes.values().flatten();
-            changes.any(|change| change.is_about(at) && change.loses().is_some())
-        };
-        let stays = |at: &InstanceKey, plan: &Plan| {
-            let mut changes = plan.changes.values().flatten();
-            let passes = changes.any(|change| change.is_about(at) && self.passes_on(change));
-            !passes && !is_removed(at, plan)
-        };
+        let is_confirmed = verdict.state == GuardState::Confirmed;
+        let own = self.instances_of(|service| {
+            verdict.new.contains(service) || is_confirmed && verdict.passed.contains_key(service)
+        });
+        let held = held.iter().filter_map(Change::instance_key).collect();
+        let leaving = Leaving { held, ..self.leaving(plan) };
+        let is_removed = |at: &InstanceKey| leaving.removed.contains_key(at);
+        let stays = |at: &InstanceKey| !is_removed(at) && !leaving.passed_on.contains(at);
+        let of = |service: &ServiceRef| own.get(service).map_or(&[][..], Vec::as_slice);
         let mut without_note = BTreeSet::new();
         for service in &verdict.new {
             let note = of_one(service, &verdict.held[service], self.now);
-            if !self.add_note(service, &note, &lost, stays, plan) {
+            if !self.add_note(service, of(service), &note, &leaving, stays, plan) {
                 without_note.insert(service.clone());
             }
         }
-        if verdict.state == GuardState::Confirmed {
+        if is_confirmed {
             let ripe = self.now.saturating_sub(self.rules.guard.wait).unwrap_or(self.now);
             let sightings = self.sightings();
             for (service, loss) in &verdict.passed {
@@ -179,7 +179,7 @@ impl Observation {
                 });
                 if !is_ripe && loss.lost > 1 {
                     let note = of_one(service, loss, ripe);
-                    self.add_note(service, &note, &lost, is_removed, plan);
+                    self.add_note(service, of(service), &note, &leaving, is_removed, plan);
                 }
             }
         }

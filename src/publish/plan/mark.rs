@@ -2,7 +2,7 @@
 //! mark: so whoever reads the instances that would be lost reads the note as well. A note counts only on an instance with
 //! the marks of its Service, and goes with it. Instances of other owners never get one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
 use super::observation::{Observation, Plan};
@@ -16,6 +16,27 @@ struct Noted<'a> {
     /// The Service in the marks of the instance.
     service: ServiceRef,
     text: &'a str,
+}
+
+/// The instances of ours, by the Service in their marks.
+pub type OwnInstances<'a> = BTreeMap<ServiceRef, Vec<(InstanceKey, &'a Attributes)>>;
+
+/// The instances that a plan takes from their Services, or would take.
+#[derive(Default)]
+pub struct Leaving {
+    pub removed: BTreeMap<InstanceKey, Removal>,
+    /// Those that pass to another Service.
+    pub passed_on: BTreeSet<InstanceKey>,
+    /// Those that would be removed, and that the guard holds.
+    pub held: BTreeSet<InstanceKey>,
+}
+
+/// A planned removal of an instance.
+pub struct Removal {
+    /// The Service in whose turn it is made.
+    turn: ServiceRef,
+    /// Whether it waits for something.
+    waits: bool,
 }
 
 impl Observation {
@@ -57,66 +78,90 @@ impl Observation {
     /// Whether an instance of the Service has room for a note.
     pub fn has_room_for_note(&self, service: &ServiceRef) -> bool {
         let text = SightingNote::of(&Losses::new(), self.now).to_string() + LONGEST_ENTRY;
-        self.rooms(service, &text).next().is_some()
+        let own = self.instances_of(|marked| marked == service);
+        own.values().flatten().any(|(_, attributes)| has_room(attributes, &text))
     }
 
-    /// The instances of a Service that have room for a note.
-    fn rooms(&self, service: &ServiceRef, text: &str) -> impl Iterator<Item = InstanceKey> {
-        self.registry.services.keys().flat_map(move |key| {
-            let own = self.marked(key).filter(move |instance| instance.service == *service);
-            let with_room = own.filter(move |instance| {
-                let mut noted = instance.attributes.clone();
-                noted.insert(SIGHTING, text);
-                noted.beyond_limits().is_none()
-            });
-            with_room.map(move |instance| InstanceKey::new(key, instance.id))
-        })
+    /// The instances of the Services for which `is_meant` is true.
+    pub fn instances_of(&self, is_meant: impl Fn(&ServiceRef) -> bool) -> OwnInstances<'_> {
+        let mut own = OwnInstances::new();
+        for key in self.registry.services.keys() {
+            for instance in self.marked(key).filter(|instance| is_meant(&instance.service)) {
+                let at = InstanceKey::new(key, instance.id);
+                own.entry(instance.service).or_default().push((at, instance.attributes));
+            }
+        }
+        own
     }
 
-    /// Plans the note of a Service's loss in place of others that the Service has, on an instance for which `may_be_at` is
-    /// true, and rather on one that the loss is about: with that it goes. Returns false if none has room for it.
+    /// The instances that a plan takes from their Services.
+    pub fn leaving(&self, plan: &Plan) -> Leaving {
+        let mut leaving = Leaving::default();
+        for (turn, changes) in &plan.changes {
+            for change in changes {
+                let Some(at) = change.instance_key() else { continue };
+                if change.loses().is_some() {
+                    let waits = change.waits_for().is_some();
+                    leaving.removed.insert(at, Removal { turn: turn.clone(), waits });
+                } else if self.passes_on(change) {
+                    leaving.passed_on.insert(at);
+                }
+            }
+        }
+        leaving
+    }
+
+    /// Plans the note of a Service's loss in place of others that the Service has, on one of its instances for which
+    /// `may_be_at` is true, and rather on one that the guard holds: with that it goes. Returns false if none has room for
+    /// it.
     pub fn add_note(
         &self,
         service: &ServiceRef,
+        own: &[(InstanceKey, &Attributes)],
         note: &SightingNote,
-        lost: &BTreeSet<InstanceKey>,
-        may_be_at: impl Fn(&InstanceKey, &Plan) -> bool,
+        leaving: &Leaving,
+        may_be_at: impl Fn(&InstanceKey) -> bool,
         plan: &mut Plan,
     ) -> bool {
         let text = note.to_string();
-        let is_noted = |at: &InstanceKey| {
-            let present = self.registry.instance(&at.service, &at.id);
-            present.is_some_and(|attributes| attributes.contains_key(SIGHTING))
-        };
-        let rooms = self.rooms(service, &text).filter(|at| may_be_at(at, plan));
-        let Some(at) = rooms.min_by_key(|at| (!is_noted(at), !lost.contains(at), at.clone()))
-        else {
-            return false;
-        };
-        self.take_notes_off(|noted, of| of == service && *noted != at, plan);
-        self.put_note(&at, service, Some(text), plan)
+        let rooms =
+            own.iter().filter(|(at, attributes)| has_room(attributes, &text) && may_be_at(at));
+        let chosen = rooms.min_by_key(|(at, attributes)| {
+            (!attributes.contains_key(SIGHTING), !leaving.held.contains(at), at.clone())
+        });
+        let Some((chosen, _)) = chosen else { return false };
+        for (at, attributes) in own {
+            if at != chosen && attributes.contains_key(SIGHTING) {
+                self.take_note_off(at, service, leaving, plan);
+            }
+        }
+        self.put_note(chosen, service, Some(text), leaving, plan)
     }
 
-    /// Plans to take the notes off the instances for which `goes` is true.
-    pub fn take_notes_off(
+    /// Plans to take off the notes of the Services for which `goes` is true.
+    pub fn take_notes_off(&self, goes: impl Fn(&ServiceRef) -> bool, plan: &mut Plan) {
+        let leaving = self.leaving(plan);
+        for Noted { at, service, .. } in self.notes().filter(|noted| goes(&noted.service)) {
+            self.take_note_off(&at, &service, &leaving, plan);
+        }
+    }
+
+    /// Plans to take a note off, unless it goes with its instance.
+    fn take_note_off(
         &self,
-        goes: impl Fn(&InstanceKey, &ServiceRef) -> bool,
+        at: &InstanceKey,
+        service: &ServiceRef,
+        leaving: &Leaving,
         plan: &mut Plan,
     ) {
-        for Noted { at, service, .. } in self.notes() {
-            let goes_with_it = |change: &Change| {
-                let is_removed = change.loses().is_some() && change.waits_for().is_none();
-                change.is_about(&at) && (is_removed || self.passes_on(change))
-            };
-            let mut changes = plan.changes.values().flatten();
-            if goes(&at, &service) && !changes.any(goes_with_it) {
-                self.put_note(&at, &service, None, plan);
-            }
+        let is_removed = leaving.removed.get(at).is_some_and(|removal| !removal.waits);
+        if !is_removed && !leaving.passed_on.contains(at) {
+            self.put_note(at, service, None, leaving, plan);
         }
     }
 
     /// Whether the instance passes to another Service, which drops the note.
-    pub fn passes_on(&self, change: &Change) -> bool {
+    fn passes_on(&self, change: &Change) -> bool {
         let Change::Rewrite { place, instance, attributes, .. } = change else { return false };
         let present = self.registry.instance(&place.key, instance);
         present.and_then(|present| self.owner.service_of(present))
@@ -130,6 +175,7 @@ impl Observation {
         at: &InstanceKey,
         service: &ServiceRef,
         text: Option<String>,
+        leaving: &Leaving,
         plan: &mut Plan,
     ) -> bool {
         let present = self.registry.instance(&at.service, &at.id);
@@ -143,9 +189,7 @@ impl Observation {
         if !self.rules.policy.allows(&change) {
             return false;
         }
-        let is_removed = |change: &Change| change.is_about(at) && change.loses().is_some();
-        let turn = plan.changes.iter().find(|(_, changes)| changes.iter().any(is_removed));
-        let turn = turn.map_or(service, |(turn, _)| turn).clone();
+        let turn = leaving.removed.get(at).map_or(service, |removal| &removal.turn).clone();
         plan.add(turn, change);
         true
     }
@@ -165,6 +209,13 @@ impl Observation {
         set_note(&mut attributes, text);
         Some(attributes)
     }
+}
+
+/// Whether an instance with one more attribute stays within Cloud Map's limits.
+fn has_room(attributes: &Attributes, text: &str) -> bool {
+    let mut noted = attributes.clone();
+    noted.insert(SIGHTING, text);
+    noted.beyond_limits().is_none()
 }
 
 /// The longest entry of a Service in a note: a Cloud Map service has at most 1,000 instances, a Service at most 20 names.
