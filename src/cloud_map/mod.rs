@@ -27,7 +27,7 @@ use crate::model::{CloudMapService, Registry, ServiceKey};
 pub use bucket::{Token, Waiting};
 pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
-pub use quota::{Call, Permit, QuotaShare, Quotas, Urgency};
+pub use quota::{Call, Permit, QuotaShare, Quotas, Rate, Urgency};
 pub use read::{ListedNamespace, ListedService, LocalHost};
 use results::NewNamespaces;
 pub use results::{Admission, Created, SharedResults};

@@ -105,7 +105,8 @@ impl QuotaShare {
         (rate.per_second * time.as_secs_f64()).round() as usize
     }
 
-    fn apply_to(self, rate: Rate) -> Rate {
+    /// The part of a rate limit.
+    pub fn apply_to(self, rate: Rate) -> Rate {
         if self.0 > 1.0 {
             return UNLIMITED;
         }

@@ -35,14 +35,6 @@ pub struct ListedService {
     pub service: CloudMapService,
 }
 
-/// A page of a list of services.
-#[derive(Debug)]
-pub struct ServicesPage {
-    pub services: Vec<ListedService>,
-    /// The token of the next page.
-    pub next: Option<String>,
-}
-
 impl CloudMap {
     /// The visible namespaces.
     ///
@@ -60,16 +52,14 @@ impl CloudMap {
         Ok(lists.into_iter().flatten().filter_map(namespace).collect())
     }
 
-    /// The services of a namespace, or of all, without instances, as the pages arrive. `from` is the token of the first
-    /// page.
+    /// The services of a namespace, or of all, without instances, as the pages arrive.
     ///
     /// # Errors
     /// Returns an error if the list cannot be requested.
     pub fn services<'a>(
         &'a self,
         of: Option<&Namespace>,
-        from: Option<String>,
-    ) -> Result<impl Stream<Item = Result<ServicesPage, Error>> + use<'a>, Error> {
+    ) -> Result<impl Stream<Item = Result<Vec<ListedService>, Error>> + use<'a>, Error> {
         let action = match of {
             Some(of) => format!("list the services of the Cloud Map namespace {}", of.name),
             None => "list the services of Cloud Map".to_owned(),
@@ -81,17 +71,16 @@ impl CloudMap {
         });
         let filter = filter.transpose().map_err(|error| Error::input(action.clone(), &error))?;
         let request = self.client.list_services().set_filters(filter.map(|filter| vec![filter]));
-        let pages = request.set_next_token(from).into_paginator().send();
+        let pages = request.into_paginator().send();
         let token = list_services::ListServicesOutput::next_token;
         let of_call = action.clone();
         let failed = move |error: &SdkError<_, _>| Error::new(of_call.clone(), error);
         let pages = self.pages(Call::ListServices, pages, token, failed);
         Ok(pages.and_then(move |page| {
             let missing = || Error::missing_member(action.clone(), "Services");
-            let next = page.next_token.filter(|token| !token.is_empty());
             let listed = page.services.ok_or_else(missing);
             let services = |listed: Vec<_>| listed.into_iter().filter_map(owned_service).collect();
-            ready(listed.map(|listed| ServicesPage { services: services(listed), next }))
+            ready(listed.map(services))
         }))
     }
 

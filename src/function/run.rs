@@ -16,7 +16,7 @@ use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Dropped, Mode, Report};
-use crate::settings::{Cluster, MultiCluster};
+use crate::settings::Cluster;
 use crate::time::Deadline;
 
 /// The report of each cluster by its index in the settings.
@@ -112,24 +112,12 @@ impl Function {
             let limit = time.map(|time| {
                 let times = (time, self.settings.rules.guard.period.unsigned_abs());
                 let limit = ReadLimit::new(self.settings.quota_share, times);
-                let limit = self.most_reads.map_or(limit, |calls| limit.of_calls(calls));
-                // A new member may be on any page of the list of services, and without it its endpoints would leave the
-                // imports.
-                let multi_cluster_of = |cluster| self.settings.multi_cluster_of(cluster);
-                let has_members =
-                    self.clusters_in(&key).any(|it| multi_cluster_of(it) != MultiCluster::Off);
-                if has_members { limit.with_whole_lists() } else { limit }
+                self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
             });
             let registry = SharedRegistry::new(cloud_map, only, memory, (now, limit));
             registries.insert(key, registry);
         }
         registries
-    }
-
-    /// The clusters that are kept in a registry.
-    pub(super) fn clusters_in(&self, key: &RegistryKey) -> impl Iterator<Item = &Cluster> {
-        let clusters = self.settings.clusters.iter();
-        clusters.filter(move |cluster| self.clients.registry_of(cluster) == *key)
     }
 
     /// Syncs each cluster once over all scopes of the batch. Returns the report, and the ids of the messages with unfinished

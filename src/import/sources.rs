@@ -209,14 +209,14 @@ impl<'a> Members<'a> {
         MergedName { named, sources, left_out }
     }
 
-    /// Whether no service of a name was read, and a namespace that it can be in is not shown or was not listed whole: it
-    /// may be out of sight, with endpoints that stand in imports.
+    /// Whether no service of a name was read, and a namespace that it can be in is not shown, or one was never read: it may
+    /// be out of sight, with endpoints that stand in imports.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
         let mut keys = self.registry.keys_named(&names).peekable();
         let is_known = self.is_complete && keys.peek().is_some();
         let has_none = !self.places.contains_key(name);
-        has_none && (!is_known || keys.any(|key| self.registry.is_unknown(&key)))
+        has_none && (!is_known || keys.any(|key| self.registry.is_never_read(&key)))
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.

@@ -18,8 +18,6 @@ pub struct Registry {
     /// By id.
     pub namespaces: BTreeMap<String, Namespace>,
     pub services: BTreeMap<ServiceKey, CloudMapService>,
-    /// The namespaces, by id, that have services which no list has shown to this process yet, with the number of these.
-    pub unlisted: BTreeMap<String, usize>,
     pub capacity: Capacity,
     /// The account, if all of it was read and the account is known.
     pub account: Option<String>,
@@ -108,12 +106,9 @@ impl Registry {
         })
     }
 
-    /// Whether a service is unknown: it was never read, or may be one that no list has shown yet.
-    pub fn is_unknown(&self, key: &ServiceKey) -> bool {
-        match self.services.get(key) {
-            Some(service) => service.is_never_read(),
-            None => self.unlisted.contains_key(&key.namespace),
-        }
+    /// Whether a service has instances that this process has never read.
+    pub fn is_never_read(&self, key: &ServiceKey) -> bool {
+        self.services.get(key).is_some_and(CloudMapService::is_never_read)
     }
 
     /// Whether this process has read each service that has instances, at any time.
@@ -123,8 +118,7 @@ impl Registry {
 
     /// The number of those that it has never read, as far as Cloud Map counts them.
     pub fn never_read(&self) -> usize {
-        let unlisted: usize = self.unlisted.values().sum();
-        unlisted + self.services.values().filter(|service| service.is_never_read()).count()
+        self.services.values().filter(|service| service.is_never_read()).count()
     }
 
     /// The time of the oldest read of an earlier run that is still in use.
@@ -134,7 +128,7 @@ impl Registry {
 
     /// Whether all of them were read in this run.
     pub fn is_current(&self) -> bool {
-        self.unlisted.is_empty() && self.services.values().all(CloudMapService::is_current)
+        self.services.values().all(CloudMapService::is_current)
     }
 
     /// The attributes of an instance; `None` if it was not read.

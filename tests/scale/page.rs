@@ -15,14 +15,14 @@ pub fn sections() -> [(&'static str, String); 3] {
 /// A schedule of a minute, by the number of services of an account.
 fn turns() -> String {
     let mut table = String::from(
-        "| Services of an account | Pages and reads of a run | Each read again | A whole list | New process |\n\
-         |---|---|---|---|---|\n",
+        "| Services of an account | Reads of a run | Each read again | Calls of a list | Listed again | New process |\n\
+         |---|---|---|---|---|---|\n",
     );
     for services in [500, 2000, 10_000, 20_000] {
         let turns = Turns { services, share: SHARE, minutes: 1 };
-        let calls = format!("{}, {}", turns.pages(), turns.reads());
-        let mut cells = vec![number(services), calls];
-        cells.extend([turns.round(), turns.list(), turns.first()].map(|it| it.to_string()));
+        let mut cells =
+            [services, turns.reads(), turns.round(), turns.pages()].map(number).to_vec();
+        cells.extend([turns.list().to_string(), time(turns.first().as_secs_f64())]);
         row(&mut table, &cells);
     }
     table

@@ -1,6 +1,5 @@
-//! Full syncs of a Cloud Map that is too large for the time of a run, by formula: the calls of a run, and the runs until a
-//! process has read each service again, has seen a whole list, or knows all. `tests/scenarios/lists_by_turns.rs` compares
-//! them with the function.
+//! Full syncs of a Cloud Map that is too large to be read in each of them, by formula. `tests/scenarios/standing_lists.rs`
+//! compares them with the function.
 
 use std::time::Duration;
 
@@ -8,9 +7,10 @@ use cloud_map_sync::cloud_map::{Call, QuotaShare};
 
 /// Items on a page of a list of Cloud Map.
 const PAGE: usize = 100;
-/// The part of the time of a run for reads of what was read before, and for all reads.
+/// The part of the time of a run for reads of instances.
 const AGAIN: f64 = 1.0 / 3.0;
-const FIRST: f64 = 0.8;
+/// A list stands for so many times the time that the rates force on reading it.
+const STANDS: u32 = 3;
 
 /// A Cloud Map with at most a hundred instances in each service, and the time and rates of its runs.
 #[derive(Clone, Copy, Debug)]
@@ -22,20 +22,19 @@ pub struct Turns {
 }
 
 impl Turns {
-    fn calls(self, call: Call, part: f64) -> usize {
-        let share = QuotaShare::new(self.share).expect("a share");
-        let time = Duration::from_mins(self.minutes).mul_f64(part);
-        share.calls_in(call, time).max(1)
+    fn share(self) -> QuotaShare {
+        QuotaShare::new(self.share).expect("a share")
+    }
+
+    /// The time that the rates force on a number of calls.
+    fn forced(self, call: Call, calls: usize) -> Duration {
+        self.share().apply_to(call.rate()).forced_time(calls)
     }
 
     /// The reads of instances of a run in step.
     pub fn reads(self) -> usize {
-        self.services.min(self.calls(Call::ListInstances, AGAIN))
-    }
-
-    /// The most pages of the list of a run in step.
-    pub fn pages(self) -> usize {
-        self.all_pages().min(self.calls(Call::ListServices, AGAIN))
+        let time = Duration::from_mins(self.minutes).mul_f64(AGAIN);
+        self.services.min(self.share().calls_in(Call::ListInstances, time).max(1))
     }
 
     /// The runs in which each service is read again.
@@ -43,20 +42,21 @@ impl Turns {
         self.services.div_ceil(self.reads())
     }
 
-    /// The runs in which a list comes to its end.
-    pub fn list(self) -> usize {
-        self.all_pages().div_ceil(self.pages())
-    }
-
-    /// The runs in which a new process gets to know all.
-    pub fn first(self) -> usize {
-        let read = self.services.div_ceil(self.calls(Call::ListInstances, FIRST));
-        let is_long = self.all_pages() > self.calls(Call::ListServices, AGAIN);
-        let listed = self.all_pages().div_ceil(self.calls(Call::ListServices, FIRST));
-        if is_long { read.max(listed) } else { read }
-    }
-
-    fn all_pages(self) -> usize {
+    /// The pages of a list of services.
+    pub fn pages(self) -> usize {
         self.services.div_ceil(PAGE)
+    }
+
+    /// The runs from one list of services to the next.
+    pub fn list(self) -> u64 {
+        let stands = self.forced(Call::ListServices, self.pages()) * STANDS;
+        stands.as_secs().div_ceil(60 * self.minutes).max(1)
+    }
+
+    /// The time in which a new process gets to know all.
+    pub fn first(self) -> Duration {
+        let calls = [(Call::ListServices, self.pages()), (Call::GetService, self.services)];
+        let lists = calls.map(|(call, count)| self.forced(call, count));
+        lists[0].max(lists[1]).max(self.forced(Call::ListInstances, self.services))
     }
 }

@@ -26,9 +26,15 @@ pub async fn in_step(services: usize, pods: &[usize]) -> (Fleet, Function) {
     sync(&function).await;
     fleet.cloud_map.behave(like_the_real_one());
     // The tokens of its rates are those of a process that has rested for a minute.
-    sleep(Duration::from_mins(1)).await;
+    minute(&fleet).await;
     fleet.cloud_map.forget_calls();
     (fleet, function)
+}
+
+/// Lets a minute pass.
+pub async fn minute(fleet: &Fleet) {
+    sleep(Duration::from_mins(1)).await;
+    fleet.clock.advance(Duration::from_mins(1));
 }
 
 fn address(service: usize, pod: usize) -> String {

@@ -1,7 +1,7 @@
-//! The budget of a run that cannot read all of Cloud Map in its time: as many pages of the list of services as that allows,
-//! from the one at which the last run stopped, and as many reads of instances, of those services that were never read, of
-//! those that seem to have changed, and of those that were read longest ago. Changes rest on none of the others
-//! (`plan::part`). A run leaves none out if it has the time, or is to read everything.
+//! The budget of a run that cannot read all of Cloud Map in its time: so many reads of instances, of those services that
+//! were never read, of those that seem to have changed, and of those that were read longest ago. Changes rest on none of
+//! the others (`plan::part`). A run leaves none out if it has the time, or is to read everything. A list of services that
+//! takes long at the rates of the account is not read in each run either.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cloud_map::{Call, QuotaShare};
+use super::mirror::ListCalls;
+use crate::cloud_map::{Call, QuotaShare, Rate};
 use crate::model::{CloudMapService, ServiceKey};
 
 /// The part of the time of a run that reads of what was read before may take, and that of all reads.
 const READ_AGAIN: f64 = 1.0 / 3.0;
 const READ: f64 = 0.8;
+
+/// A list of services stands for so many times the time that the rates force on reading it.
+const LIST_STANDS: u32 = 3;
 
 /// The instances in an answer of `ListInstances`, and the services in one of `ListServices`.
 pub(super) const PAGE: usize = 100;
@@ -32,11 +36,9 @@ struct CallCounts {
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimit {
     instances: CallCounts,
-    /// Pages of the lists of services, of so many services each; `None` if these are read to the end.
-    lists: Option<CallCounts>,
-    page: usize,
-    /// Calls for the namespaces of services that a list shows for the first time.
-    namespaces: usize,
+    /// The rates of `ListServices` and `GetService`.
+    pages: Rate,
+    services: Rate,
     /// Reads that changes rest on begin before this time.
     until: Instant,
 }
@@ -45,27 +47,26 @@ impl ReadLimit {
     /// The limits of a run that is given a time, and has a period until the next one, by the rates of an account.
     pub fn new(share: QuotaShare, (given, period): (Duration, Duration)) -> Self {
         let time = given.min(period);
-        let calls = |call| {
-            let calls = |part| share.calls_in(call, time.mul_f64(part));
-            CallCounts { again: calls(READ_AGAIN).max(1), first: calls(READ).max(1) }
-        };
-        let until = Instant::now() + given.mul_f64(READ);
-        let (instances, lists) = (calls(Call::ListInstances), Some(calls(Call::ListServices)));
-        Self { instances, lists, page: PAGE, namespaces: calls(Call::GetService).first, until }
+        let calls = |part| share.calls_in(Call::ListInstances, time.mul_f64(part)).max(1);
+        Self {
+            instances: CallCounts { again: calls(READ_AGAIN), first: calls(READ) },
+            pages: share.apply_to(Call::ListServices.rate()),
+            services: share.apply_to(Call::GetService.rate()),
+            until: Instant::now() + given.mul_f64(READ),
+        }
     }
 
-    /// The same for a run that needs the whole list of services.
-    #[must_use]
-    pub fn with_whole_lists(self) -> Self {
-        Self { lists: None, ..self }
-    }
-
-    /// The same with this number of reads of instances, and one page of two services, or two for a first list.
+    /// The same with this number of reads of instances, and two pages of a list of services a second.
     #[must_use]
     pub fn of_calls(self, calls: usize) -> Self {
-        let lists = self.lists.map(|_| CallCounts { again: 1, first: 2 });
         let instances = CallCounts { again: calls, first: calls * 12 / 5 };
-        Self { instances, lists, page: 2, ..self }
+        Self { instances, pages: Rate { per_second: 2.0, burst: 2.0 }, ..self }
+    }
+
+    /// The time for which a list stands that took these calls.
+    fn list_stands(&self, calls: ListCalls) -> Duration {
+        let pages = self.pages.forced_time(calls.pages);
+        pages.max(self.services.forced_time(calls.services)) * LIST_STANDS
     }
 }
 
@@ -90,8 +91,6 @@ pub(super) struct Budget {
 #[derive(Debug, Default)]
 struct Spent {
     calls: usize,
-    pages: usize,
-    namespaces: usize,
     /// Whether a service was left to a later run.
     has_left: bool,
 }
@@ -123,31 +122,9 @@ impl Budget {
         is_read
     }
 
-    /// Whether a list of so many services, so many times, is too long for the time of a run that knows it.
-    pub fn is_exceeded_by(&self, (lists, services): (usize, usize)) -> bool {
-        let limit = self.limit.and_then(|limit| Some((limit.lists?, limit.page)));
-        limit.is_some_and(|(calls, page)| lists * services.div_ceil(page) > calls.again)
-    }
-
-    /// Whether one more page of such a list is read in this run.
-    pub fn spend_page(&self, is_first: bool) -> bool {
-        let Some((limit, calls)) = self.limit.and_then(|limit| Some((limit, limit.lists?))) else {
-            return true;
-        };
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let pages = if is_first { calls.first } else { calls.again };
-        let is_read = spent.pages < pages && spent.namespaces < limit.namespaces;
-        if is_read {
-            spent.pages += 1;
-        } else {
-            spent.has_left = true;
-        }
-        is_read
-    }
-
-    /// Counts a call for the namespace of a service.
-    pub fn spend_namespace(&self) {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner).namespaces += 1;
+    /// The time for which a list stands that took these calls. If everything is read, no list of an earlier run stands.
+    pub fn list_stands(&self, calls: ListCalls) -> Duration {
+        self.limit.map_or(Duration::ZERO, |limit| limit.list_stands(calls))
     }
 
     /// Whether a service was left to a later run.
@@ -171,7 +148,7 @@ mod tests {
         CloudMapService { instance_count: instances, instances: None, ..service }
     }
 
-    /// Two and four reads of instances, one and two pages.
+    /// Two and four reads of instances.
     fn few(share: f64) -> ReadLimit {
         let share = QuotaShare::new(share).expect("a share");
         let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX));
@@ -184,15 +161,15 @@ mod tests {
             let (share, minutes) = (QuotaShare::new(share), Duration::from_mins(minutes));
             let times = [(minutes, Duration::MAX), (Duration::from_hours(1), minutes)];
             let limits = times.map(|times| ReadLimit::new(share.expect("a share"), times));
-            let [limit, other] = limits.map(|it| [it.instances, it.lists.expect("a limit")]);
+            let [limit, other] = limits.map(|limit| limit.instances);
             assert_eq!(limit, other, "the shorter time counts");
-            limit.map(|calls| (calls.again, calls.first))
+            (limit.again, limit.first)
         };
-        assert_eq!(limit(0.5, 1), [(500, 1200), (20, 48)]);
-        assert_eq!(limit(0.5, 5), [(2500, 6000), (100, 240)]);
+        assert_eq!(limit(0.5, 1), (500, 1200));
+        assert_eq!(limit(0.5, 5), (2500, 6000));
         // Beyond the rates of the account no run gains anything.
-        assert_eq!(limit(1000.0, 1), [(1000, 2400), (40, 96)]);
-        assert_eq!(limit(0.001, 1), [(1, 2), (1, 1)]);
+        assert_eq!(limit(1000.0, 1), (1000, 2400));
+        assert_eq!(limit(0.001, 1), (1, 2));
     }
 
     fn spend(budget: &Budget, seems_unchanged: bool, name: &str, instances: u32) -> bool {
@@ -214,29 +191,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn list_that_is_too_long_is_left_after_its_pages_and_the_calls_for_namespaces() {
-        let budget = |limit| Budget::new(Some(limit));
-        let of_few = budget(few(1.0));
-        assert!(!of_few.is_exceeded_by((1, 2)) && of_few.is_exceeded_by((1, 3)));
-        assert!(of_few.is_exceeded_by((2, 2)) && !of_few.is_exceeded_by((50, 0)));
-        assert!(of_few.spend_page(false) && !of_few.spend_page(false) && of_few.has_left());
-        assert!(of_few.spend_page(true) && !of_few.spend_page(true));
-
-        // 0.04 of a call of GetService in a second are two in 48.
-        let of_namespaces = budget(few(0.001));
-        assert!(of_namespaces.spend_page(true));
-        (0..2).for_each(|_| of_namespaces.spend_namespace());
-        assert!(!of_namespaces.spend_page(true) && of_namespaces.has_left());
-
-        let whole = budget(few(1.0).with_whole_lists());
-        assert!(!whole.is_exceeded_by((50, 9000)) && (0..90).all(|_| whole.spend_page(false)));
+    async fn list_stands_for_three_times_what_the_rates_force_on_reading_it() {
+        let calls = |pages, services| ListCalls { pages, services };
+        for (share, list, seconds) in [
+            (0.5, calls(5, 0), 0),
+            (0.5, calls(105, 0), 300),
+            (0.25, calls(105, 0), 615),
+            // By the calls for the namespaces of its services.
+            (0.5, calls(105, 10_025), 1200),
+            (1000.0, calls(100, 100), 0),
+        ] {
+            let share = QuotaShare::new(share).expect("a share");
+            let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX));
+            let stands = Budget::new(Some(limit)).list_stands(list);
+            assert_eq!(stands.as_secs(), seconds, "{list:?}");
+        }
     }
 
     #[test]
     fn run_without_limit_leaves_nothing() {
         let budget = Budget::new(None);
         assert!((0..9000).all(|_| spend(&budget, false, "web", 300)));
-        assert!(!budget.is_exceeded_by((50, 9000)) && budget.spend_page(false));
-        assert!(!budget.has_left() && budget.has_time());
+        let list = ListCalls { pages: 9000, services: 9000 };
+        assert!(budget.list_stands(list).is_zero() && !budget.has_left() && budget.has_time());
     }
 }

@@ -116,6 +116,8 @@ impl SharedRegistry {
         }
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
+            let exported = exported_names(&registry);
+            self.look_for_exports(&mut registry, &exported).await?;
             served.leave_other_records_out(&mut registry, clusterset);
             let keys = served.old_exports(&registry, clusterset);
             self.read_instances(&mut registry, &keys).await;
@@ -143,6 +145,9 @@ impl SharedRegistry {
             // No record exports these names, and lists of services are scarce.
             keys.retain(|key| known.contains(key) || self.may_exist(key));
         }
+        if has_exports(&registry) {
+            self.look_for_exports(&mut registry, names).await?;
+        }
         let now = self.take_moment();
         let since = if served.overlays.is_empty() { now } else { self.began };
         self.services_at_least(&mut registry, &keys, since).await?;
@@ -166,15 +171,34 @@ impl SharedRegistry {
         };
         let records = named(registry, &BTreeSet::from([record::namespace(clusterset)]));
         self.read_shared(registry, &records).await?;
-        let keys = registry.services.keys().filter(|key| records.contains(&key.namespace));
-        let instances = keys.flat_map(|key| registry.instances(key));
-        let names: BTreeSet<String> = instances
-            .filter_map(|(_, attributes)| {
-                Some(Owner::of(attributes)?.service_of(attributes)?.namespace)
-            })
-            .collect();
+        let names = exported_names(registry).into_iter().map(|name| name.namespace).collect();
         let exported = named(registry, &names);
         self.read_shared(registry, &exported).await
+    }
+
+    /// Lists services anew if a list of an earlier run, which stands, shows none of a name that records export: the name
+    /// may have come since.
+    ///
+    /// # Errors
+    /// Returns an error if services could not be listed to the end.
+    async fn look_for_exports(
+        &self,
+        registry: &mut Registry,
+        names: &BTreeSet<ServiceRef>,
+    ) -> Result<(), Failure> {
+        let mut unknown: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
+        let mut mirror = self.memory.mirror();
+        unknown.retain(|key| {
+            let is_old = !mirror.is_listed_since(&key.namespace, self.began);
+            is_old && mirror.listed(key).is_none()
+        });
+        for key in &unknown {
+            mirror.outdate_list(&key.namespace);
+        }
+        drop(mirror);
+        self.look_up(registry, &unknown, self.began).await?;
+        self.at_least(registry, &unknown, self.began).await;
+        Ok(())
     }
 
     /// Lists once more what does not show these parts of imports: it may have been read before they came, or the count of
@@ -310,6 +334,17 @@ impl SharedRegistry {
         let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
         self.read_services(registry, &failed).await
     }
+}
+
+/// The names that records export.
+fn exported_names(registry: &Registry) -> BTreeSet<ServiceRef> {
+    let is_of_records = |key: &&ServiceKey| {
+        let namespace = registry.namespaces.get(&key.namespace);
+        namespace.is_some_and(|namespace| record::is_namespace(&namespace.name))
+    };
+    let records = registry.services.keys().filter(is_of_records);
+    let instances = records.flat_map(|key| registry.instances(key));
+    instances.filter_map(|(_, attributes)| Owner::of(attributes)?.service_of(attributes)).collect()
 }
 
 /// Whether a record of an export was read.

@@ -3,25 +3,27 @@
 //! does not name its namespace, for which GetService is asked once. The list of all is believed for a namespace
 //! only if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by itself.
 //!
-//! A list that is too long for the time of a run (`budget`) is read by turns: each run goes on with the page at which the
-//! last one stopped. What was seen before stands meanwhile, and a service that is to be changed is read by its id.
-//! Services that the last whole list did not show do not exist, as far as the process knows: if one does, its creation is
-//! refused with its id. Until the first list has come to its end, no more is known of those that it has not shown.
+//! A list of a large Cloud Map takes minutes at the rates of an account. It stands for three times as long as the rates
+//! force on reading it, so lists take a third of the time at most; a short list is read in each invocation. While a list
+//! stands, a service that it does not show does not exist as far as the process knows: if one does, its creation is
+//! refused with its id. A service that is to be changed is read by its id. The records of members are listed in each
+//! invocation, since the endpoints of a member that is missing would leave the imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future, stream};
 
 use super::budget::PAGE;
-use super::mirror::{LeftList, Moment, Services};
+use super::mirror::{ListCalls, Moment, Services};
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread, Urgency};
 use crate::clusterset::record;
 use crate::error::chain;
-use crate::model::{CloudMapService, Namespace, NewService, ServiceKey};
+use crate::model::{CloudMapService, Namespace, NewService, ServiceKey, ServiceKind};
 
 /// The list of all services did not become a list of each namespace.
 enum ListProblem {
@@ -29,6 +31,22 @@ enum ListProblem {
     List(Error),
     /// The namespace of a service could not be read.
     Service(Error),
+}
+
+/// Counts the calls that read lists.
+#[derive(Default)]
+struct CallCounter {
+    pages: AtomicUsize,
+    services: AtomicUsize,
+}
+
+impl CallCounter {
+    fn count(&self) -> ListCalls {
+        ListCalls {
+            pages: self.pages.load(Ordering::Relaxed),
+            services: self.services.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl SharedRegistry {
@@ -91,8 +109,7 @@ impl SharedRegistry {
         Ok(namespaces.flat_map(|it| mirror.listed_services(&it.id)).collect())
     }
 
-    /// Lists the services of those namespaces that were not listed at or after a moment, and sends each service as soon
-    /// as it is known. If the lists go by turns, those that this run does not list are sent at the end.
+    /// Lists the services of those namespaces of which no list is new enough, and sends each service as soon as it is known.
     pub(super) async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
@@ -100,50 +117,40 @@ impl SharedRegistry {
         send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(), Failure> {
         let _alone = self.listing.lock().await;
-        let send_known = |namespaces: &[&Namespace]| {
-            for namespace in namespaces {
-                let listed = self.memory.mirror().listed_services(&namespace.id);
-                for (key, service) in &listed {
-                    send(key, service);
-                }
+        let mut unlisted = Vec::new();
+        for namespace in namespaces {
+            if !self.is_listed(namespace, since) {
+                unlisted.push(namespace);
+                continue;
             }
-        };
-        let is_known = |it: &Namespace| self.memory.mirror().is_listed_since(&it.id, since);
-        let (known, unknown): (Vec<_>, Vec<_>) = namespaces.partition(|it| is_known(it));
-        send_known(&known);
+            let listed = self.memory.mirror().listed_services(&namespace.id);
+            for (key, service) in &listed {
+                send(key, service);
+            }
+        }
+        let calls = CallCounter::default();
         let (own, mut each): (Vec<_>, Vec<_>) =
-            unknown.iter().copied().partition(|it| !self.is_of_other(it));
+            unlisted.iter().copied().partition(|namespace| !self.is_of_other(namespace));
         if self.costs_less_together(own.len()) {
-            each.extend(self.list_together(own, &send).await?);
+            each.extend(self.list_together(own, &calls, &send).await?);
         } else {
             each.extend(own);
         }
-        // By turns the first ones get pages, so those that were listed longest ago begin.
-        each.sort_by_cached_key(|it| self.memory.mirror().listed_at(&it.id));
-        let lists = each.into_iter().map(|namespace| self.list_one(namespace, &send));
+        let lists = each.into_iter().map(|namespace| self.list_one(namespace, &calls, &send));
         future::try_join_all(lists).await?;
-        if self.lists_by_turns() {
-            send_known(&unknown);
-            let mirror = self.memory.mirror();
-            let mut unlisted = self.unlisted();
-            unlisted.retain(|id, _| unknown.iter().all(|it| it.id != *id));
-            unlisted.extend(
-                unknown.iter().filter_map(|it| Some((it.id.clone(), mirror.unlisted(&it.id)?))),
-            );
+        let mut mirror = self.memory.mirror();
+        for namespace in unlisted {
+            mirror.note_list_calls(&namespace.id, calls.count());
         }
         Ok(())
     }
 
-    /// Whether a list of all services takes longer than a run has time for.
-    pub(super) fn lists_by_turns(&self) -> bool {
-        *self.by_turns.get_or_init(|| {
-            let mut mirror = self.memory.mirror();
-            let by_turns = self.budget.is_exceeded_by(mirror.lists_and_services(self.began.at));
-            if by_turns {
-                mirror.list_created();
-            }
-            by_turns
-        })
+    /// Whether the services of a namespace were listed at or after a moment, or a list of them stands.
+    pub(super) fn is_listed(&self, namespace: &Namespace, since: Moment) -> bool {
+        let Some(list) = self.memory.mirror().last_list(&namespace.id) else { return false };
+        let stands = self.budget.list_stands(list.calls);
+        let age = self.began.at.duration_since(list.start.at).unsigned_abs();
+        list.start >= since || !record::is_namespace(&namespace.name) && age < stands
     }
 
     /// Whether these namespaces of the account are listed together.
@@ -153,81 +160,45 @@ impl SharedRegistry {
         !lists.is_denied(self.began.at) && costs_less_together(namespaces, services, unseen)
     }
 
-    /// Reads the pages of a list of a namespace, or of all, those of this run if the lists go by turns. Returns the start
-    /// of a list that has come to its end.
+    /// Reads a list of a namespace, or of all, to its end. Returns its start.
     async fn read_list(
         &self,
         of: Option<&Namespace>,
+        calls: &CallCounter,
         on_page: &impl AsyncFn(Vec<ListedService>, Moment) -> Result<(), ListProblem>,
-    ) -> Result<Option<Moment>, ListProblem> {
-        let by_turns = self.lists_by_turns();
-        let left = self.memory.mirror().left.get(&of.map(|it| it.id.clone())).cloned();
-        let left = left.filter(|_| by_turns);
-        let goes_on = left.is_some();
-        match self.read_pages(of, left, by_turns, on_page).await {
-            // The token was not kept for so long. The next one may not be, either, so the list is read to its end.
-            Err(ListProblem::List(error)) if goes_on && error.class == Class::Invalid => {
-                self.read_pages(of, None, false, on_page).await
-            }
-            read => read,
+    ) -> Result<Moment, ListProblem> {
+        let start = self.take_moment();
+        let mut pages = pin!(self.cloud_map.services(of).map_err(ListProblem::List)?);
+        while let Some(page) = pages.try_next().await.map_err(ListProblem::List)? {
+            calls.pages.fetch_add(1, Ordering::Relaxed);
+            on_page(page, start).await?;
         }
-    }
-
-    async fn read_pages(
-        &self,
-        of: Option<&Namespace>,
-        left: Option<LeftList>,
-        by_turns: bool,
-        on_page: &impl AsyncFn(Vec<ListedService>, Moment) -> Result<(), ListProblem>,
-    ) -> Result<Option<Moment>, ListProblem> {
-        let list = of.map(|it| it.id.clone());
-        let is_first = self.memory.mirror().has_no_list();
-        // It is listed after all others, which may leave no page.
-        let mut has_page = of.is_some_and(|it| self.is_of_other(it));
-        let (start, from) = left.unzip();
-        let start = start.unwrap_or_else(|| self.take_moment());
-        let mut pages = pin!(self.cloud_map.services(of, from).map_err(ListProblem::List)?);
-        loop {
-            if by_turns && !std::mem::take(&mut has_page) && !self.budget.spend_page(is_first) {
-                return Ok(None);
-            }
-            // A list that goes on began in an earlier run.
-            let at = self.take_moment();
-            let page = pages.try_next().await.map_err(ListProblem::List)?;
-            let Some(page) = page else { return Ok(Some(start)) };
-            on_page(page.services, at).await?;
-            let Some(next) = page.next else {
-                self.memory.mirror().left.remove(&list);
-                return Ok(Some(start));
-            };
-            self.memory.mirror().left.insert(list.clone(), (start, next));
-        }
+        Ok(start)
     }
 
     async fn list_one(
         &self,
         namespace: &Namespace,
+        calls: &CallCounter,
         send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(), Failure> {
-        let on_page = async |listed: Vec<ListedService>, at: Moment| {
+        let on_page = async |listed: Vec<ListedService>, start: Moment| {
             for ListedService { service, .. } in listed {
                 let key = ServiceKey::new(namespace, &service.name);
-                self.memory.mirror().keep_entry(&key, &service, at);
+                self.memory.mirror().keep_entry(&key, &service, start);
                 send(&key, &service);
             }
             Ok(())
         };
-        let ended = match self.read_list(Some(namespace), &on_page).await {
-            Ok(ended) => ended,
+        let start = match self.read_list(Some(namespace), calls, &on_page).await {
+            Ok(start) => start,
             Err(ListProblem::List(error) | ListProblem::Service(error)) => match error.class {
                 // A remembered namespace that is gone.
-                Class::NotFound => Some(self.take_moment()),
+                Class::NotFound => self.take_moment(),
                 _ => return Err(Arc::new(error)),
             },
         };
-        if let Some(start) = ended {
-            self.memory.mirror().end_list(&namespace.id, start);
-        }
+        self.memory.mirror().end_list(&namespace.id, start);
         Ok(())
     }
 
@@ -235,19 +206,20 @@ impl SharedRegistry {
     async fn list_together<'a>(
         &self,
         namespaces: Vec<&'a Namespace>,
+        calls: &CallCounter,
         send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<Vec<&'a Namespace>, Failure> {
         let known = &self.memory.mirror().namespaces_of_services();
         let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
         let (wanted, account) = (&wanted.collect::<BTreeMap<_, _>>(), self.account.get());
-        let on_page = async |listed: Vec<ListedService>, at: Moment| {
+        let on_page = async |listed: Vec<ListedService>, start: Moment| {
             let own = listed.into_iter().filter(|listed| {
                 account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref()
             });
             let located = own.map(async |listed| {
                 let mut id = known.get(&listed.service.arn).cloned();
                 if id.is_none() {
-                    self.budget.spend_namespace();
+                    calls.services.fetch_add(1, Ordering::Relaxed);
                     id = self.cloud_map.namespace_of(&listed.service).await?;
                 }
                 Ok((id, listed.service))
@@ -260,17 +232,16 @@ impl SharedRegistry {
                 let Some(id) = id else { continue };
                 if let Some(namespace) = wanted.get(id.as_str()) {
                     let key = ServiceKey::new(namespace, &service.name);
-                    self.memory.mirror().keep_entry(&key, &service, at);
+                    self.memory.mirror().keep_entry(&key, &service, start);
                     send(&key, &service);
                 } else {
-                    self.memory.mirror().keep_elsewhere(service.arn, id, at);
+                    self.memory.mirror().keep_elsewhere(service.arn, id, start);
                 }
             }
             Ok(())
         };
-        let start = match self.read_list(None, &on_page).await {
-            Ok(Some(start)) => start,
-            Ok(None) => return Ok(Vec::new()),
+        let start = match self.read_list(None, calls, &on_page).await {
+            Ok(start) => start,
             Err(ListProblem::List(error)) => return Err(Arc::new(error)),
             Err(ListProblem::Service(error)) => {
                 self.note_problem(&error);
@@ -281,8 +252,7 @@ impl SharedRegistry {
         mirror.end_list_of_all(start);
         let mut others = namespaces;
         others.retain(|namespace| {
-            // Services that were created after their page would have each namespace listed.
-            let is_believed = self.lists_by_turns() || mirror.has_all(&namespace.id, start);
+            let is_believed = mirror.has_all(&namespace.id, start);
             if is_believed {
                 mirror.end_list(&namespace.id, start);
             }
@@ -302,15 +272,22 @@ impl SharedRegistry {
         );
     }
 
-    /// Remembers a service that was created, with the instances that it will have.
+    /// Remembers a service that was created, with the instances that it will have. The next invocation knows it before a
+    /// list shows it.
     pub fn note_created(&self, service: &NewService, arn: &str) {
-        let NewService { namespace, name, kind, .. } = service;
+        let NewService { namespace, name, kind, ttl, routing_policy } = service;
         // A namespace that was created in this run has its name as its id.
         let id = namespace.arn.as_ref().and_then(|reference| reference.rsplit('/').next());
         let Some(id) = id else { return };
         let namespace = Namespace { id: id.to_owned(), ..namespace.clone() };
         let created = CloudMapService::created(arn.to_owned(), name.as_str(), *kind);
-        let created = CloudMapService { instance_count: 1, ..created };
+        let has_records = matches!(kind, ServiceKind::Dns(_));
+        let created = CloudMapService {
+            ttls: has_records.then_some(*ttl).into_iter().collect(),
+            routing_policy: has_records.then_some(*routing_policy),
+            instance_count: 1,
+            ..created
+        };
         let key = ServiceKey::new(&namespace, name.as_str());
         let mut mirror = self.memory.mirror();
         let began = mirror.take_moment(self.began.at);

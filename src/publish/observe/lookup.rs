@@ -123,33 +123,32 @@ impl SharedRegistry {
         self.look_up(registry, &unknown, self.began).await
     }
 
-    /// Puts the entries of services into `registry` from lists that began at or after a moment, with the instances that
-    /// this invocation has read. If the lists go by turns, a service that was seen is read by its id, and any other is as the
-    /// last whole list shows.
+    /// Puts the entries of services into `registry` as they were at or after a moment, with the instances that this
+    /// invocation has read. A service that is known is read by its id, and any other is looked up in the lists.
     pub(super) async fn look_up(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
         since: Moment,
     ) -> Result<(), Failure> {
-        let ids: BTreeSet<&String> = keys.iter().map(|key| &key.namespace).collect();
-        let by_turns = !keys.is_empty() && self.lists_by_turns();
-        let listed = if by_turns { Moment::default() } else { since };
-        let is_listed = |id: &str| self.memory.mirror().is_listed_since(id, listed);
-        let ids = ids.into_iter().filter(|id| !is_listed(id));
-        let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
-        let unlisted: Vec<&Namespace> = ids.filter_map(there).collect();
+        self.read_entries(keys, since).await?;
+        let is_old = |key: &&ServiceKey| !self.memory.mirror().is_seen_since(key, since);
+        let ids: BTreeSet<&String> = keys.iter().filter(is_old).map(|key| &key.namespace).collect();
+        let namespaces = ids.into_iter().filter_map(|id| registry.namespaces.get(id));
+        let unlisted: Vec<&Namespace> = namespaces
+            .filter(|namespace| namespace.arn.is_some() && !self.is_listed(namespace, since))
+            .collect();
         // Without one it does not wait for the list that another reads.
         if !unlisted.is_empty() {
-            self.list(unlisted.into_iter(), listed, |_, _| ()).await?;
-        }
-        if by_turns {
-            self.read_entries(keys, since).await?;
-            registry.unlisted.clone_from(&self.unlisted());
+            self.list(unlisted.into_iter(), since, |_, _| ()).await?;
         }
         let mirror = self.memory.mirror();
-        let found = |key: &ServiceKey| Some((key.clone(), mirror.service(key, self.began)?));
-        registry.services.extend(keys.iter().filter_map(found));
+        for key in keys {
+            match mirror.service(key, self.began) {
+                Some(service) => _ = registry.services.insert(key.clone(), service),
+                None => _ = registry.services.remove(key),
+            }
+        }
         Ok(())
     }
 
@@ -158,26 +157,8 @@ impl SharedRegistry {
         self.memory.mirror().arn_of_old(key, self.began).is_some()
     }
 
-    /// Puts the entries of services that no list of this run has shown into `registry`, without instances.
-    pub(super) async fn renew_entries(
-        &self,
-        registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
-    ) -> Result<(), Failure> {
-        let mut old = keys.clone();
-        old.retain(|key| self.is_old(key));
-        self.read_entries(&old, self.began).await?;
-        for key in &old {
-            registry.services.remove(key);
-            if let Some(entry) = self.memory.mirror().listed(key) {
-                registry.services.insert(key.clone(), entry);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the entries of services by their ids: of those that a list showed before a moment, and of those that exist as
-    /// Cloud Map has answered.
+    /// Reads the entries of services by their ids: of those that were last seen before a moment, and of those that no list
+    /// shows although they exist, as Cloud Map has answered.
     async fn read_entries(
         &self,
         keys: &BTreeSet<ServiceKey>,
@@ -188,8 +169,11 @@ impl SharedRegistry {
         }
         let began = self.take_moment();
         let reads = keys.iter().filter_map(|key| {
-            let known = self.memory.mirror().arn_of_old(key, since);
-            let arn = known.or_else(|| self.results.services.existing(key))?;
+            let mirror = self.memory.mirror();
+            let arn = match mirror.listed(key) {
+                Some(_) => mirror.arn_of_old(key, since)?,
+                None => self.results.services.existing(key)?,
+            };
             Some(async move { (key, self.cloud_map.service_of_arn(&arn).await) })
         });
         let mut reads = pin!(stream::iter(reads).buffer_unordered(SIDE_BY_SIDE));

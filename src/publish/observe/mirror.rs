@@ -30,8 +30,21 @@ pub struct Moment {
     pub at: Timestamp,
 }
 
-/// A list that a run has left: its start, and the token of the next page.
-pub(super) type LeftList = (Moment, String);
+/// The last list of the services of a namespace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadList {
+    pub start: Moment,
+    /// The calls that read it, with the lists of other namespaces that were read at the same time.
+    pub calls: ListCalls,
+}
+
+/// The calls that read lists of services.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ListCalls {
+    pub pages: usize,
+    /// Those for the namespaces of services.
+    pub services: usize,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
@@ -39,12 +52,10 @@ pub(super) struct Mirror {
     namespaces: Option<ReadNamespaces>,
     /// All namespaces of the last list by id, with those that are not read.
     counts: BTreeMap<String, Count>,
-    /// When the services of a namespace were listed last, by its id.
-    lists: BTreeMap<String, Moment>,
-    /// The lists that are gone on with, of a namespace by its id or of all.
-    pub left: BTreeMap<Option<String>, LeftList>,
+    /// The last list of each namespace, by its id.
+    lists: BTreeMap<String, ReadList>,
     services: BTreeMap<ServiceKey, Entry>,
-    /// The services that this process has created since the lists of their namespaces.
+    /// The services that this invocation has created since the lists of their namespaces.
     created: BTreeMap<ServiceKey, (CloudMapService, Moment)>,
     /// The namespaces, by id, of the services that are in none of these lists, by ARN.
     elsewhere: BTreeMap<String, (String, Moment)>,
@@ -65,7 +76,7 @@ struct ReadNamespaces {
 pub(super) struct Entry {
     /// Its entry in the last list, without instances.
     listed: CloudMapService,
-    /// The start of the read of its page.
+    /// The start of that list, or of the read of the service itself.
     seen: Moment,
     /// The last read of its instances, with its start.
     read: Option<(Moment, Reading)>,
@@ -152,7 +163,19 @@ impl Mirror {
         }
         self.elsewhere.retain(|_, (id, _)| id != namespace);
         self.created.retain(|key, (_, at)| key.namespace != namespace || *at > start);
-        self.lists.insert(namespace.to_owned(), start);
+        self.lists.insert(namespace.to_owned(), ReadList { start, calls: ListCalls::default() });
+    }
+
+    /// Keeps the number of calls that the last list of a namespace took.
+    pub fn note_list_calls(&mut self, namespace: &str, calls: ListCalls) {
+        if let Some(list) = self.lists.get_mut(namespace) {
+            list.calls = calls;
+        }
+    }
+
+    /// The next question about a service of the namespace lists it.
+    pub fn outdate_list(&mut self, namespace: &str) {
+        self.note_list_calls(namespace, ListCalls::default());
     }
 
     /// Whether a list that began then, and has come to its end, shows as many services of a namespace as it must.
@@ -160,11 +183,6 @@ impl Mirror {
         let shown = self.entries_of(namespace).filter(|(_, entry)| entry.seen >= start);
         let expected = self.counts.get(namespace).and_then(|count| count.services);
         expected.is_some_and(|expected| shown.count() >= expected)
-    }
-
-    /// Whether no list has come to its end yet.
-    pub fn has_no_list(&self) -> bool {
-        self.lists.is_empty()
     }
 
     /// Keeps the entry of a service, and its instances if it has the same ARN as before.
@@ -190,6 +208,11 @@ impl Mirror {
         if self.services.get(key).is_none_or(|entry| entry.listed.arn != service.arn) {
             self.keep_entry(key, service, seen);
         }
+    }
+
+    /// Whether a service has an entry from a moment or later.
+    pub fn is_seen_since(&self, key: &ServiceKey, since: Moment) -> bool {
+        self.services.get(key).is_some_and(|entry| entry.seen >= since)
     }
 
     /// The ARN of a service, if its entry is older than a moment.
@@ -287,14 +310,14 @@ impl Mirror {
         entries.map(|(key, entry)| (key.clone(), entry.of_any_age(since))).collect()
     }
 
-    /// The start of the last list of the services of a namespace.
-    pub fn listed_at(&self, namespace: &str) -> Option<Moment> {
+    /// The last list of the services of a namespace.
+    pub fn last_list(&self, namespace: &str) -> Option<ReadList> {
         self.lists.get(namespace).copied()
     }
 
     /// Whether the services of a namespace were listed at or after a moment.
     pub fn is_listed_since(&self, namespace: &str, since: Moment) -> bool {
-        self.listed_at(namespace) >= Some(since)
+        self.lists.get(namespace).is_some_and(|list| list.start >= since)
     }
 
     /// The entries of the services of a namespace in its last list.
@@ -310,8 +333,8 @@ impl Mirror {
 
     /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
     pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
-        let listed = self.lists.get(namespace)?;
-        let stands = now.duration_since(listed.at) < MEMBERS_STAND;
+        let list = self.lists.get(namespace)?;
+        let stands = now.duration_since(list.start.at) < MEMBERS_STAND;
         stands.then(|| self.listed_services(namespace))
     }
 
@@ -319,17 +342,18 @@ impl Mirror {
     pub fn namespaces_of_services(&self) -> BTreeMap<String, String> {
         let listed = self.services.iter();
         let listed = listed.map(|(key, it)| (it.listed.arn.clone(), key.namespace.clone()));
+        let created = self.created.iter();
+        let created = created.map(|(key, (it, _))| (it.arn.clone(), key.namespace.clone()));
         let elsewhere = self.elsewhere.iter().map(|(arn, (id, _))| (arn.clone(), id.clone()));
-        elsewhere.chain(listed).collect()
+        elsewhere.chain(created).chain(listed).collect()
     }
 
     /// Keeps a service that this process has created, under the id of its namespace.
     pub fn note_created(&mut self, key: ServiceKey, service: CloudMapService, at: Moment) {
-        self.elsewhere.insert(service.arn.clone(), (key.namespace.clone(), at));
         self.created.insert(key, (service, at));
     }
 
-    /// The services that this process has created count as listed: the list that shows them takes several runs.
+    /// The services that the last invocation has created count as listed.
     pub fn list_created(&mut self) {
         for (key, (service, at)) in std::mem::take(&mut self.created) {
             self.see(&key, &service, at);
@@ -363,22 +387,6 @@ impl Mirror {
         (all, unseen.sum())
     }
 
-    /// The number of lists that show all services, and of services: Cloud Map's count, or those that are known.
-    pub fn lists_and_services(&self, now: Timestamp) -> (usize, usize) {
-        let lists = if self.is_denied(now) { self.counts.len().max(1) } else { 1 };
-        let known = self.services.len() + self.created.len() + self.elsewhere.len();
-        (lists, self.all_and_unseen(None).0.max(known))
-    }
-
-    /// The number of services of a namespace that no list has shown yet, at least one; `None` if it was listed to the end.
-    pub fn unlisted(&self, namespace: &str) -> Option<usize> {
-        if self.lists.contains_key(namespace) {
-            return None;
-        }
-        let all = self.counts.get(namespace).and_then(|count| count.services).unwrap_or_default();
-        Some(all.saturating_sub(self.entries_of(namespace).count()).max(1))
-    }
-
     /// Whether GetService was denied a while ago.
     pub fn is_denied(&self, now: Timestamp) -> bool {
         self.denied.is_some_and(|at| now.duration_since(at) < DENIAL_STANDS)
@@ -410,8 +418,8 @@ impl Entry {
         service
     }
 
-    /// The service with the instances as they were read last, unless a later list shows that it has none any more. If its
-    /// entry is older than the moment, or the read, the time of the older one is that of its read.
+    /// The service with the instances as they were read last, unless a later list shows that it has none any more, and the
+    /// time of the read if that began before a moment.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some((began, reading)) = &self.read
@@ -421,10 +429,6 @@ impl Entry {
             if *began < since {
                 service.read_before = Some(began.at);
             }
-        }
-        if self.seen < since {
-            let at = service.read_before.map_or(self.seen.at, |at| at.min(self.seen.at));
-            service.read_before = Some(at);
         }
         service
     }
@@ -461,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_several_runs_drops_at_its_end_what_it_has_not_shown() {
+    fn list_drops_at_its_end_the_services_that_it_has_not_shown() {
         let (mut mirror, at) = (Mirror::default(), Timestamp::UNIX_EPOCH);
         let service =
             |name: &str| CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
@@ -474,13 +478,11 @@ mod tests {
         let created = mirror.take_moment(at);
         mirror.note_created(key("early"), service("early"), before);
         mirror.note_created(key("new"), service("new"), created);
-        assert_eq!(mirror.unlisted("ns-1"), Some(1));
-        assert!(mirror.listed(&key("gone")).is_some() && mirror.has_no_list());
+        assert!(mirror.listed(&key("gone")).is_some());
 
         mirror.end_list("ns-1", start);
         mirror.list_created();
 
-        assert_eq!(mirror.unlisted("ns-1"), None);
         let known: Vec<String> =
             mirror.listed_services("ns-1").into_keys().map(|it| it.name).collect();
         assert_eq!(known, ["new", "stays"]);

@@ -144,7 +144,8 @@ impl World<'_> {
         Ok(whole)
     }
 
-    /// Reads the services that the plan rests on and of which only older reads are known. These may show further changes.
+    /// Reads the services that the plan rests on and of which only older reads are known, and the entries of those that it
+    /// changes themselves. These may show further changes.
     async fn read_what_the_plan_rests_on(
         &self,
         selection: &Selection,
@@ -152,13 +153,16 @@ impl World<'_> {
     ) -> Result<(), Error> {
         let mut read = BTreeSet::new();
         loop {
-            let mut keys = observed.to_read(|key| self.registry.is_old(key));
+            let is_old = |key: &ServiceKey| self.registry.is_old(key);
+            let mut keys = observed.to_read(is_old);
+            keys.extend(observed.tags_needed().into_iter().filter(is_old));
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
             if keys.is_empty() || !self.registry.budget.has_time() {
                 return Ok(());
             }
-            self.registry.renew_entries(&mut observed.registry, &keys).await?;
+            let old = keys.iter().filter(|key| is_old(key)).cloned().collect();
+            self.registry.look_up(&mut observed.registry, &old, self.registry.began).await?;
             self.registry.at_least(&mut observed.registry, &keys, self.registry.began).await;
             read.extend(keys);
             observed.decide(selection);
@@ -266,7 +270,6 @@ impl World<'_> {
         let mut registry = Registry::default();
         let since = if let Some(known) = known {
             registry.namespaces.clone_from(known);
-            registry.unlisted = self.registry.unlisted().clone();
             self.registry.began
         } else {
             registry.namespaces = self.registry.some_namespaces().await?;

@@ -38,10 +38,6 @@ pub struct SharedRegistry {
     /// The start of the invocation.
     pub(super) began: Moment,
     pub(super) budget: Budget,
-    /// Whether a list of all services takes longer than the invocation has time for, once that is known.
-    pub(super) by_turns: OnceLock<bool>,
-    /// The namespaces of which no list has come to its end, with the number of their services that it has not shown.
-    unlisted: std::sync::Mutex<BTreeMap<String, usize>>,
     /// The namespaces with which full syncs begin.
     pub(super) at_first: OnceCell<Result<Namespaces, Failure>>,
     /// The namespaces, once the services of all that are read whole were read.
@@ -69,6 +65,7 @@ impl SharedRegistry {
         memory: Arc<Memory>,
         (now, limit): (Timestamp, Option<ReadLimit>),
     ) -> Self {
+        memory.mirror().list_created();
         let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment(now));
         Self {
             cloud_map,
@@ -79,8 +76,6 @@ impl SharedRegistry {
             memory,
             began,
             budget: Budget::new(limit),
-            by_turns: OnceLock::new(),
-            unlisted: std::sync::Mutex::default(),
             at_first: OnceCell::new(),
             read: OnceCell::new(),
             listing: Mutex::default(),
@@ -183,8 +178,8 @@ impl SharedRegistry {
         let whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let whole = whole.map(|it| it.id.clone()).collect();
         let services = self.services_of(&whole);
-        let (account, unlisted) = (self.account.get().cloned(), self.unlisted().clone());
-        let mut read = Registry { namespaces, services, unlisted, account, ..Registry::default() };
+        let account = self.account.get().cloned();
+        let mut read = Registry { namespaces, services, account, ..Registry::default() };
         let shared = self.shared.lock().await;
         read.services.extend(self.services_of(&shared));
         read
@@ -204,11 +199,6 @@ impl SharedRegistry {
         } else {
             mirror.services_since(namespaces, self.began)
         }
-    }
-
-    /// The namespaces of which no list has come to its end.
-    pub(super) fn unlisted(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the named services again into `registry`, including those that were not there before. The owner of these

@@ -110,7 +110,7 @@ impl Plan {
     fn add_names(&mut self, observation: &Observation) -> Compared {
         let mut all = Compared::new();
         for (key, holder) in observation.holders.asked_by(&observation.affected) {
-            if observation.registry.is_unknown(key) {
+            if observation.registry.is_never_read(key) {
                 continue;
             }
             let place = Place::of(key, &observation.registry);

@@ -346,10 +346,8 @@ impl Observation {
     }
 
     /// The number of instances that may be ours and are not known, as the list of services reports it: those in
-    /// services that could not be read, or never were, those that came since a read of an earlier run, and the most
-    /// that services may have which no list has shown yet.
+    /// services that could not be read, or never were, and those that came since a read of an earlier run.
     pub fn instances_unread(&self) -> usize {
-        let unlisted: usize = self.registry.unlisted.values().sum();
         let unread = self.unread();
         let ours = unread.filter(|(key, it, _)| !self.is_of_others(key, it));
         let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
@@ -358,12 +356,9 @@ impl Observation {
             let known = service.instances.as_ref().map_or(0, |it| it.len());
             usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
         });
-        unread.saturating_add(new.sum()).saturating_add(unlisted.saturating_mul(MOST_INSTANCES))
+        unread.saturating_add(new.sum())
     }
 }
-
-/// The most instances that a service may have.
-const MOST_INSTANCES: usize = 1000;
 
 /// Whether the Service that kept another one out of a name is kept out by that one now.
 fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {

@@ -134,7 +134,6 @@ impl RereadScope {
         let registry = Registry {
             namespaces: observation.registry.namespaces.clone(),
             services: services.collect(),
-            unlisted: observation.registry.unlisted.clone(),
             capacity: observation.registry.capacity.clone(),
             account: observation.registry.account.clone(),
         };

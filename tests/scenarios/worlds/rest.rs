@@ -29,6 +29,9 @@ const GUARD: Duration = Duration::from_mins(11);
 /// Of operations that take longer a run has no time for several one after the other.
 const SLOW: Duration = Duration::from_mins(1);
 
+/// Longer than a list of services stands.
+const LISTS: Duration = Duration::from_mins(3);
+
 /// The instances that a run reads by one call.
 const PAGE: usize = 100;
 
@@ -212,12 +215,13 @@ impl Scene {
         // Health that was reported is shown a moment later.
         sleep(Duration::from_secs(1)).await;
         let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
-        // As many as list and read each service once, and what came meanwhile.
+        // No list stands for so long.
+        self.wait(LISTS).await;
+        // As many as read each service once, and what came meanwhile.
         let instances = |id: String| self.fleet.cloud_map.instances(&id).len();
         let services = self.service_ids().into_iter();
         let pages: Vec<usize> = services.map(|it| instances(it).div_ceil(PAGE).max(1)).collect();
-        let lists = pages.len().div_ceil(page_of(self.most_reads));
-        for _ in 0..pages.into_iter().sum::<usize>().div_ceil(reads) + lists {
+        for _ in 0..=pages.into_iter().sum::<usize>().div_ceil(reads) {
             self.direct(number, 1).await?;
         }
         self.direct(number, 1).await

@@ -1,24 +1,25 @@
-//! A list of services that is too long for the time of a sync: each run reads some pages of it, and the next one goes on
-//! with the page at which it stopped. Services that are known never wait for it.
+//! A list of services that takes long at the rates of the account stands for three times that time. Services that are
+//! known never wait for it, and what it does not show does not exist as far as the process knows.
 
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::model::GuardState;
+use cloud_map_sync::time::Deadline;
+use serde_json::json;
 use tokio::time::Instant;
 
-use crate::changes_first::{in_step, registered};
+use crate::changes_first::{in_step, minute, registered};
 use crate::fleet::{Fleet, refs};
+use crate::limits::HALF;
 use crate::read_budget::{self, READS, SERVICES, address, cold, name, replace, unread};
-use crate::run::{settled, sync, synced, writes};
+use crate::run::{plan, problem, report, settled, sync, synced};
 use crate::scale::simulation::turns::Turns;
-use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
+use testbed::function::invoke_until;
 
 /// The services of a page, and the pages of a list.
 const PAGE: usize = 2;
 const PAGES: usize = SERVICES / PAGE;
-/// The pages that a run reads of the first list of its process.
-const FIRST: usize = 2;
 
 /// All Services in step, in a Cloud Map with small pages.
 async fn large() -> Fleet {
@@ -27,7 +28,7 @@ async fn large() -> Fleet {
     fleet
 }
 
-/// A process that has seen a whole list, and read each service.
+/// A process that has listed the services, and read each.
 async fn warm(fleet: &Fleet) -> Function {
     let function = cold(fleet).await;
     for _ in 0..SERVICES {
@@ -44,22 +45,19 @@ fn calls<const N: usize>(fleet: &Fleet, operations: [&str; N]) -> [usize; N] {
     counts
 }
 
-/// At a tenth of the rates of an account, a call of 20 ms and operations of two seconds: 4 pages a run, and 100 reads.
+/// 500 services with pages of five take as many calls as 10,000 with those of Cloud Map.
 #[tokio::test(start_paused = true)]
-async fn list_of_500_services_takes_two_runs_and_a_new_pod_is_registered_within_three_seconds() {
+async fn list_of_100_pages_is_read_in_every_fifth_minute_and_no_new_pod_waits_for_it() {
     let (fleet, _) = in_step(500, &[1]).await;
-    let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
-    let turns = Turns { services: 500, share: 0.1, minutes: 1 };
-    for run in 1..=turns.first() {
-        let is_last = run == turns.first();
-        assert_eq!(unread(&sync(&function).await) == 0, is_last, "{run} of {}", turns.first());
-    }
-    assert_eq!((turns.list(), turns.round()), (2, 5));
-    let counted = ["ListServices", "ListInstances", "GetService", "ListNamespaces"];
-    fleet.cloud_map.forget_calls();
-    let mut pages = Vec::new();
-    for run in 1..=4 {
-        tokio::time::sleep(Duration::from_mins(1)).await;
+    fleet.cloud_map.adjust(|it| it.page_limit = 5);
+    let function = fleet.function_with(&HALF).await;
+    assert!(sync(&function).await.ok);
+    fleet.clock.advance(Duration::from_hours(1));
+    assert!(sync(&function).await.ok);
+    let turns = Turns { services: 10_000, share: 0.5, minutes: 1 };
+    calls(&fleet, ["ListServices"]);
+    for run in 1..=10 {
+        minute(&fleet).await;
         let (service, new) = (format!("web-{run}"), format!("10.99.0.{run}"));
         fleet.pods(&service, &[&format!("10.0.{run}.1"), &new]);
         let start = Instant::now();
@@ -68,50 +66,52 @@ async fn list_of_500_services_takes_two_runs_and_a_new_pod_is_registered_within_
             tokio::join!(registered(&fleet, &service, &new), sync(&function));
 
         assert!(registered < Duration::from_secs(3), "{registered:?}");
-        assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
-        assert_eq!((report.ok, report.counts.registered), (true, 1), "{report}");
-        let [lists, instances, entries, _] = calls(&fleet, counted);
-        // Beside the turns the Service that has changed is read.
-        let reads = turns.reads() - 1..=turns.reads() + 4;
-        assert!(reads.contains(&instances) && entries <= 1, "{instances} {entries}");
-        pages.push(lists);
+        assert_eq!((report.ok, unread(&report)), (true, 0), "{report}");
+        let [lists] = calls(&fleet, ["ListServices"]);
+        let is_listed = run % turns.list() == 0;
+        assert_eq!(lists, if is_listed { turns.pages() } else { 0 }, "{run}");
+        let took = start.elapsed();
+        assert!(is_listed || took < Duration::from_secs(30), "{took:?}");
     }
-    pages.sort_unstable();
-    assert_eq!((pages, fleet.cloud_map.throttled()), (vec![1, 1, turns.pages(), 4], 0));
+    assert_eq!(fleet.cloud_map.throttled(), 0);
+}
+
+/// The list takes over a minute and a half.
+#[tokio::test(start_paused = true)]
+async fn process_that_has_not_listed_the_services_to_the_end_removes_nothing() {
+    let (fleet, _) = in_step(200, &[1, 2]).await;
+    fleet.cloud_map.adjust(|it| it.page_limit = 2);
+    let function = fleet.function_with(&HALF).await;
+    fleet.pods("web-7", &["10.0.7.1"]);
+
+    let deadline = Deadline::after(Duration::from_mins(1));
+    let answer = invoke_until(&function, &json!({ "action": "sync" }), deadline).await;
+    let report = answer.report.expect("a report");
+    assert!(problem(&report, "blue").contains("time of this invocation"), "{report}");
+    assert_eq!(fleet.cloud_map.writes(), 0);
+
+    let report = synced(&function).await;
+    assert_eq!((report.counts.deregistered, fleet.cloud_map.writes()), (1, 1), "{report}");
 }
 
 #[tokio::test]
-async fn new_process_goes_on_with_the_list_and_changes_nothing_that_it_has_not_seen() {
+async fn plan_of_a_person_and_a_fresh_sync_list_anew() {
     let fleet = large().await;
-    let function = cold(&fleet).await;
-    // A Service that is new, and a loss among those that the last pages show.
-    fleet.web("web-99", "prod", &["10.0.99.1"]);
-    (6..SERVICES).for_each(|service| fleet.pods(&name(service), &[&address(service, 1)]));
+    let function = warm(&fleet).await;
+    assert!(sync(&function).await.ok);
+    assert_eq!(calls(&fleet, ["ListServices"]), [0]);
 
-    for run in 1.. {
-        let report = sync(&function).await;
-        let (written, [lists]) = (writes(&fleet), calls(&fleet, ["ListServices"]));
-        if !fleet.addresses("prod", "web-99").is_empty() {
-            // The two namespaces have a list each.
-            assert_eq!(run, 2 * PAGES / FIRST, "{report}");
-            break;
-        }
-        assert_eq!((lists, written.len()), (FIRST, 0), "{report}");
-        assert!(unread(&report) >= SERVICES - run * PAGE, "{report}");
-        if let Some(guard) = &report.clusters[0].guard {
-            assert_eq!(guard.state, GuardState::HeldUntilRead, "{report}");
-        }
-    }
-    for _ in 0..SERVICES {
-        sync(&function).await;
-    }
-    assert_eq!(fleet.addresses("prod", &name(11)), [address(11, 1)]);
-    settled(&fleet, &function).await;
+    plan(&function).await;
+    assert_eq!(calls(&fleet, ["ListServices"]), [PAGES]);
+    report(&function, &json!({ "action": "sync", "fresh": true })).await;
+    assert_eq!(calls(&fleet, ["ListServices"]), [PAGES]);
+    fleet.clock.advance(Duration::from_mins(1));
+    assert!(sync(&function).await.ok);
+    assert_eq!(calls(&fleet, ["ListServices"]), [PAGES]);
 }
 
-/// Each run reads one page, and what was read longest ago, also of those services that it has not listed.
 #[tokio::test]
-async fn drift_is_repaired_within_a_round_whatever_page_the_run_reads() {
+async fn drift_is_repaired_within_a_round_while_the_list_stands() {
     let fleet = large().await;
     let function = warm(&fleet).await;
     for service in [0, 5, 11] {
@@ -123,7 +123,7 @@ async fn drift_is_repaired_within_a_round_whatever_page_the_run_reads() {
         let report = sync(&function).await;
         assert_eq!((report.ok, unread(&report)), (true, 0), "{report}");
         let [lists, registrations] = calls(&fleet, ["ListServices", "RegisterInstance"]);
-        assert!(lists <= 1);
+        assert_eq!(lists, 0);
         repaired += registrations;
     }
 
@@ -154,7 +154,7 @@ async fn service_is_not_read_again_for_a_number_that_an_older_list_shows() {
 }
 
 #[tokio::test]
-async fn new_service_is_created_at_once_by_a_process_that_has_seen_a_whole_list() {
+async fn new_service_is_created_while_the_list_stands() {
     let fleet = large().await;
     let function = warm(&fleet).await;
     fleet.web("web-99", "prod", &["10.0.99.1"]);
@@ -162,7 +162,7 @@ async fn new_service_is_created_at_once_by_a_process_that_has_seen_a_whole_list(
     let report = sync(&function).await;
 
     assert_eq!((report.counts.created, report.counts.registered), (1, 1), "{report}");
-    assert_eq!(calls(&fleet, ["CreateService", "GetService"]), [1, 0]);
+    assert_eq!(calls(&fleet, ["CreateService", "GetService", "ListServices"]), [1, 0, 0]);
     assert_eq!(sync(&function).await.counts.created, 0);
     assert_eq!(calls(&fleet, ["CreateService", "RegisterInstance"]), [0, 0]);
 }
@@ -170,22 +170,21 @@ async fn new_service_is_created_at_once_by_a_process_that_has_seen_a_whole_list(
 /// The services that a process has created are known to it before a list shows them.
 #[tokio::test]
 async fn many_services_that_a_process_creates_are_not_created_again() {
-    let fleet = Fleet::start().await;
-    fleet.cloud_map.adjust(|it| it.page_limit = PAGE);
-    let function = cold(&fleet).await;
-    sync(&function).await;
-    for service in 0..SERVICES {
+    let fleet = large().await;
+    let function = warm(&fleet).await;
+    for service in SERVICES..2 * SERVICES {
         fleet.web(&name(service), "prod", &[&address(service, 1)]);
     }
     assert_eq!(sync(&function).await.counts.created, SERVICES);
     calls(&fleet, ["CreateService"]);
 
-    for _ in 0..PAGES {
-        assert!(sync(&function).await.ok);
+    for _ in 0..SERVICES {
+        synced(&function).await;
     }
+    assert_eq!(unread(&synced(&function).await), 0);
 
-    let counted = ["CreateService", "RegisterInstance", "DeregisterInstance"];
-    assert_eq!(calls(&fleet, counted), [0, 0, 0]);
+    let counted = ["CreateService", "RegisterInstance", "DeregisterInstance", "ListServices"];
+    assert_eq!(calls(&fleet, counted), [0, 0, 0, 0]);
 }
 
 /// Another process has created it since this one has seen a whole list. The refusal has its id.
@@ -236,55 +235,30 @@ async fn service_is_changed_by_its_entry_of_the_run() {
     );
 }
 
+/// Without the right to ask for the namespace of a service each namespace has a list of its own.
 #[tokio::test]
-async fn token_that_is_not_taken_any_more_has_the_list_read_to_its_end() {
+async fn lists_of_namespaces_stand_too() {
     let fleet = large().await;
-    let function = cold(&fleet).await;
-    sync(&function).await;
-    calls(&fleet, ["ListServices"]);
-    let refused = FaultKind::Error(400, "InvalidInput", "The NextToken is not valid");
-    fleet.cloud_map.inject(Fault::on("ListServices", refused));
-
-    assert!(sync(&function).await.ok);
-
-    // The other namespace has a page of its own list.
-    assert_eq!(calls(&fleet, ["ListServices"]), [1 + PAGES + 1]);
-}
-
-/// Without the right to ask for the namespace of a service each namespace has a list of its own. A run has a page for two
-/// of them, or one.
-#[tokio::test]
-async fn lists_of_namespaces_are_gone_on_with_too() {
-    let fleet = large().await;
-    for namespace in ["second", "third"] {
-        let namespace = fleet.cloud_map.namespace(namespace, NamespaceKind::Http);
-        let service = fleet.cloud_map.service(&namespace, "of-others", ServiceKind::Http);
-        fleet.cloud_map.instance(&service, "other", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
-    }
     fleet.cloud_map.deny("GetService");
     let function = cold(&fleet).await;
+    synced(&function).await;
+    assert_eq!(calls(&fleet, ["ListServices"]), [2 * PAGES]);
 
-    // A list of four namespaces each, most pages of which a run reads alone.
-    for _ in 0..5 * PAGES {
-        let report = synced(&function).await;
-        assert!(calls(&fleet, ["ListServices"])[0] <= FIRST + 1, "{report}");
-    }
+    synced(&function).await;
 
-    assert_eq!((unread(&sync(&function).await), fleet.cloud_map.writes()), (0, 0));
+    assert_eq!((calls(&fleet, ["ListServices"]), fleet.cloud_map.writes()), ([0], 0));
 }
 
-/// It is listed once a claim names it, when the list of all services has taken each page of the run.
 #[tokio::test]
-async fn namespace_that_another_account_shares_is_listed_too() {
+async fn namespace_that_another_account_shares_is_listed_once_a_claim_names_it() {
     let fleet = large().await;
     let function = warm(&fleet).await;
-    fleet.cloud_map.shared_namespace("theirs", NamespaceKind::Http, "444455556666");
+    let theirs = fleet.cloud_map.shared_namespace("theirs", NamespaceKind::Http, "444455556666");
+    fleet.cloud_map.service(&theirs, "new", ServiceKind::Http);
     fleet.web("new", "theirs", &["10.0.99.1"]);
 
-    for _ in 0..PAGES {
-        assert!(sync(&function).await.ok);
-    }
+    synced(&function).await;
 
     assert_eq!(fleet.addresses("theirs", "new"), ["10.0.99.1"]);
-    assert_eq!(unread(&sync(&function).await), 0);
+    assert_eq!(calls(&fleet, ["CreateService"]), [0]);
 }
