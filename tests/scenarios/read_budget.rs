@@ -12,12 +12,12 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::queue::{batch_about, failed_messages};
 use crate::run::{converged, held_back, metric, report, settled, sync, writes};
-use testbed::cloud_map::{RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 use testbed::function::invoke;
 
 /// The Services of the fleet, each with two pods.
 pub const SERVICES: usize = 12;
-/// The services that a run reads, and with those that were never read, or seem to have changed.
+/// The services that a run reads for their age, and with those that are due now.
 pub const READS: usize = 3;
 const FIRST: usize = 7;
 /// The runs in which each service is read.
@@ -307,9 +307,9 @@ async fn ttl_is_not_raised_by_an_old_read() {
     }
 }
 
-/// Services that a list shows as empty are read, since its counts lag, as many as a first read has time for.
+/// Services that a list shows as empty are read by turns, as others are, since its counts lag.
 #[tokio::test]
-async fn claimed_services_without_instances_are_read_within_the_budget() {
+async fn claimed_services_without_instances_are_read_by_turns() {
     let fleet = large().await;
     let function = warm(&fleet).await;
     empty(&fleet);
@@ -321,11 +321,64 @@ async fn claimed_services_without_instances_are_read_within_the_budget() {
     fleet.cloud_map.forget_calls();
 
     assert!(sync(&function).await.ok);
-    assert!(reads(&fleet) <= FIRST, "{}", reads(&fleet));
+    assert_eq!(reads(&fleet), READS);
 
     fleet.pods(&name(11), &[&address(11, 1)]);
     assert_eq!(sync(&function).await.counts.registered, 1);
     assert_eq!(registered(&fleet), 1);
+}
+
+/// As many names of others as a run reads lose their last instance.
+#[tokio::test]
+async fn names_that_others_have_emptied_have_no_turn() {
+    let fleet = large().await;
+    let mut emptied = Vec::new();
+    for other in 0..2 * READS {
+        let service =
+            fleet.cloud_map.service(&fleet.http, &format!("ecs-{other}"), ServiceKind::Http);
+        fleet.cloud_map.instance(&service, "task", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+        emptied.push(service);
+    }
+    let function = warm(&fleet).await;
+    sync(&function).await;
+    for service in emptied {
+        fleet.cloud_map.withdraw(&service, "task");
+    }
+    replace(&fleet, 11);
+
+    for _ in 0..=ROUND {
+        sync(&function).await;
+    }
+
+    assert_eq!(registered(&fleet), 2 * SERVICES + 1);
+}
+
+#[tokio::test]
+async fn service_whose_read_failed_once_is_read_by_the_next_sync() {
+    let fleet = large().await;
+    let other = fleet.cloud_map.service(&fleet.http, "of-others", ServiceKind::Http);
+    for task in 0..200 {
+        let address = format!("10.8.0.{task}");
+        fleet.cloud_map.instance(&other, &task.to_string(), &[("AWS_INSTANCE_IPV4", &address)]);
+    }
+    let function = warm(&fleet).await;
+    sync(&function).await;
+    for service in [&name(11), "of-others"] {
+        let id = fleet.cloud_map.service_id("prod", service);
+        let refused = FaultKind::Error(400, "InvalidInput", "not now");
+        fleet.cloud_map.inject(Fault::on("ListInstances", refused).service(&id));
+        let mut runs = 0;
+        while sync(&function).await.ok {
+            runs += 1;
+            assert!(runs < 3 * ROUND, "{service} is never read");
+        }
+        fleet.pods(&name(11), &[&address(11, 1), &address(11, 3)]);
+        let report = sync(&function).await;
+        let made = (report.counts.registered, report.counts.deregistered);
+        assert_eq!((report.ok, made), (true, (1, 1)), "{service} {report}");
+        fleet.pods(&name(11), &[&address(11, 1), &address(11, 2)]);
+        sync(&function).await;
+    }
 }
 
 /// Each full sync counts the orphans that this process has read so far. The first run reads seven of eight services, so at

@@ -1,10 +1,11 @@
-//! The budget of a run that cannot read all of Cloud Map in its time: so many reads of instances, of those services that
-//! were never read, of those that seem to have changed, and of those that were read longest ago. Changes rest on none of
-//! the others (`plan::part`). A run leaves none out if it has the time, or is to read everything. A list of services that
-//! takes long at the rates of the account is not read in each run either.
+//! The budget of a run: it reads the instances of services that are due now for most of its time, and those that are due by
+//! their age alone for a third of its time or of the interval of the schedule, so that runs do not pile up. Changes rest
+//! on no older reads (`plan::part`). A run that is to read everything has no budget. A list of services that takes long
+//! at the rates of the account is not read in each run.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,8 +14,8 @@ use super::mirror::ListCalls;
 use crate::cloud_map::{Call, QuotaShare, Rate};
 use crate::model::{CloudMapService, ServiceKey};
 
-/// The part of the time of a run that reads of what was read before may take, and that of all reads.
-const READ_AGAIN: f64 = 1.0 / 3.0;
+/// The part of the time that reads of services that are due by their age may take, and the part of a run's time for all.
+const REFRESH: f64 = 1.0 / 3.0;
 const READ: f64 = 0.8;
 
 /// A list of services stands for so many times the time that the rates force on reading it.
@@ -23,19 +24,13 @@ const LIST_STANDS: u32 = 3;
 /// The instances in an answer of `ListInstances`, and the services in one of `ListServices`.
 pub(super) const PAGE: usize = 100;
 
-/// A number of calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CallCounts {
-    /// For what was read before.
-    again: usize,
-    /// The same with those for what was never read, or seems to have changed.
-    first: usize,
-}
-
 /// The limits of the reads of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimit {
-    instances: CallCounts,
+    /// The calls that read instances of services that are due by their age.
+    refresh: usize,
+    /// The calls that read instances.
+    all: usize,
     /// The rates of `ListServices` and `GetService`.
     pages: Rate,
     services: Rate,
@@ -46,10 +41,10 @@ pub struct ReadLimit {
 impl ReadLimit {
     /// The limits of a run that is given a time, and has a period until the next one, by the rates of an account.
     pub fn new(share: QuotaShare, (given, period): (Duration, Duration)) -> Self {
-        let time = given.min(period);
-        let calls = |part| share.calls_in(Call::ListInstances, time.mul_f64(part)).max(1);
+        let calls = |time| share.calls_in(Call::ListInstances, time).max(1);
         Self {
-            instances: CallCounts { again: calls(READ_AGAIN), first: calls(READ) },
+            refresh: calls(given.min(period).mul_f64(REFRESH)),
+            all: calls(given.mul_f64(READ)),
             pages: share.apply_to(Call::ListServices.rate()),
             services: share.apply_to(Call::GetService.rate()),
             until: Instant::now() + given.mul_f64(READ),
@@ -59,8 +54,12 @@ impl ReadLimit {
     /// The same with this number of reads of instances, and two pages of a list of services a second.
     #[must_use]
     pub fn of_calls(self, calls: usize) -> Self {
-        let instances = CallCounts { again: calls, first: calls * 12 / 5 };
-        Self { instances, pages: Rate { per_second: 2.0, burst: 2.0 }, ..self }
+        Self {
+            refresh: calls,
+            all: calls * 12 / 5,
+            pages: Rate { per_second: 2.0, burst: 2.0 },
+            ..self
+        }
     }
 
     /// The time for which a list stands that took these calls.
@@ -82,42 +81,46 @@ impl CloudMapService {
 pub(super) struct Budget {
     /// `None` if the run reads everything.
     limit: Option<ReadLimit>,
-    /// The services whose turn it is, once one is asked for: a message asks for none. Others that were read before wait for a
-    /// later run.
+    /// The services that are read for their age, once one is asked for: a message asks for none.
     oldest: OnceLock<BTreeSet<ServiceKey>>,
-    spent: Mutex<Spent>,
-}
-
-#[derive(Debug, Default)]
-struct Spent {
-    calls: usize,
+    spent: AtomicUsize,
     /// Whether a service was left to a later run.
-    has_left: bool,
+    has_left: AtomicBool,
 }
 
 impl Budget {
     pub fn new(limit: Option<ReadLimit>) -> Self {
-        Self { limit, oldest: OnceLock::new(), spent: Mutex::default() }
+        Self {
+            limit,
+            oldest: OnceLock::new(),
+            spent: Default::default(),
+            has_left: Default::default(),
+        }
     }
 
-    /// Whether the instances of a service are read in this run. The last one may take more calls than are left, since no
-    /// later run would have more for it. Those that seem to be unchanged since they were read wait for their turn: `oldest`
-    /// has the services that were read longest ago, for a number of calls.
-    pub fn spend(
+    /// Whether a service is read for its age: `oldest` has the services that were read longest ago, for a number of calls.
+    pub fn is_oldest(
         &self,
-        seems_unchanged: bool,
-        (key, service): (&ServiceKey, &CloudMapService),
+        key: &ServiceKey,
         oldest: impl FnOnce(usize) -> BTreeSet<ServiceKey>,
     ) -> bool {
         let Some(limit) = self.limit else { return true };
-        let oldest = || self.oldest.get_or_init(|| oldest(limit.instances.again));
-        let is_due = !seems_unchanged || oldest().contains(key);
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_read = is_due && spent.calls < limit.instances.first;
+        let is_oldest = self.oldest.get_or_init(|| oldest(limit.refresh)).contains(key);
+        if !is_oldest {
+            self.has_left.store(true, Ordering::Relaxed);
+        }
+        is_oldest
+    }
+
+    /// Whether the instances of a service, of so many pages, are read in this run. The last one may take more calls than are
+    /// left, since no later run would have more for it.
+    pub fn spend(&self, pages: usize) -> bool {
+        let Some(limit) = self.limit else { return true };
+        let is_read = self.spent.load(Ordering::Relaxed) < limit.all;
         if is_read {
-            spent.calls += service.pages();
+            self.spent.fetch_add(pages, Ordering::Relaxed);
         } else {
-            spent.has_left = true;
+            self.has_left.store(true, Ordering::Relaxed);
         }
         is_read
     }
@@ -129,7 +132,7 @@ impl Budget {
 
     /// Whether a service was left to a later run.
     pub fn has_left(&self) -> bool {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner).has_left
+        self.has_left.load(Ordering::Relaxed)
     }
 
     /// Whether reads that changes rest on may begin.
@@ -141,53 +144,42 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ServiceKind;
 
-    fn service(instances: u32) -> CloudMapService {
-        let service = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
-        CloudMapService { instance_count: instances, instances: None, ..service }
-    }
-
-    /// Two and four reads of instances.
-    fn few(share: f64) -> ReadLimit {
-        let share = QuotaShare::new(share).expect("a share");
-        let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX));
-        ReadLimit { instances: CallCounts { again: 2, first: 4 }, ..limit.of_calls(2) }
+    fn limit(share: f64, given: u64, period: u64) -> ReadLimit {
+        let times = (Duration::from_mins(given), Duration::from_mins(period));
+        ReadLimit::new(QuotaShare::new(share).expect("a share"), times)
     }
 
     #[tokio::test]
-    async fn a_third_of_the_time_is_for_what_was_read_before() {
-        let limit = |share, minutes| {
-            let (share, minutes) = (QuotaShare::new(share), Duration::from_mins(minutes));
-            let times = [(minutes, Duration::MAX), (Duration::from_hours(1), minutes)];
-            let limits = times.map(|times| ReadLimit::new(share.expect("a share"), times));
-            let [limit, other] = limits.map(|limit| limit.instances);
-            assert_eq!(limit, other, "the shorter time counts");
-            (limit.again, limit.first)
-        };
-        assert_eq!(limit(0.5, 1), (500, 1200));
-        assert_eq!(limit(0.5, 5), (2500, 6000));
-        // Beyond the rates of the account no run gains anything.
-        assert_eq!(limit(1000.0, 1), (1000, 2400));
-        assert_eq!(limit(0.001, 1), (1, 2));
+    async fn a_third_of_the_interval_is_for_what_is_due_by_age_and_the_run_for_the_rest() {
+        for (share, given, period, expected) in [
+            (0.5, 1, 1, (500, 1200)),
+            (0.5, 5, 1, (500, 6000)),
+            (0.5, 1, 5, (500, 1200)),
+            (0.5, 5, 5, (2500, 6000)),
+            // Beyond the rates of the account no run gains anything.
+            (1000.0, 1, 1, (1000, 2400)),
+            (0.001, 1, 1, (1, 2)),
+        ] {
+            let limit = limit(share, given, period);
+            assert_eq!((limit.refresh, limit.all), expected, "{share} {given} {period}");
+        }
     }
 
-    fn spend(budget: &Budget, seems_unchanged: bool, name: &str, instances: u32) -> bool {
-        let key = |name: &str| ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() };
-        budget.spend(seems_unchanged, (&key(name), &service(instances)), |calls| {
+    fn key(name: &str) -> ServiceKey {
+        ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn every_page_is_a_call_and_the_last_service_may_take_more() {
+        let budget = Budget::new(Some(ReadLimit { refresh: 2, all: 4, ..limit(1.0, 1, 1) }));
+        let oldest = |calls| {
             assert_eq!(calls, 2);
             [key("old")].into()
-        })
-    }
-
-    #[tokio::test]
-    async fn every_page_is_a_call_and_what_is_new_may_take_more() {
-        let budget = Budget::new(Some(few(1.0)));
-        assert!(!spend(&budget, true, "web", 1) && budget.has_left());
-        assert!(spend(&budget, true, "old", 100));
-        assert!(spend(&budget, false, "web", 101));
-        assert!(spend(&budget, false, "new", 1000));
-        assert!(!spend(&budget, false, "web", 1));
+        };
+        assert!(budget.is_oldest(&key("old"), oldest) && !budget.has_left());
+        assert!(!budget.is_oldest(&key("web"), oldest) && budget.has_left());
+        assert!(budget.spend(1) && budget.spend(2) && budget.spend(10) && !budget.spend(1));
     }
 
     #[tokio::test]
@@ -201,9 +193,7 @@ mod tests {
             (0.5, calls(105, 10_025), 1200),
             (1000.0, calls(100, 100), 0),
         ] {
-            let share = QuotaShare::new(share).expect("a share");
-            let limit = ReadLimit::new(share, (Duration::from_mins(1), Duration::MAX));
-            let stands = Budget::new(Some(limit)).list_stands(list);
+            let stands = Budget::new(Some(limit(share, 1, 1))).list_stands(list);
             assert_eq!(stands.as_secs(), seconds, "{list:?}");
         }
     }
@@ -211,7 +201,8 @@ mod tests {
     #[test]
     fn run_without_limit_leaves_nothing() {
         let budget = Budget::new(None);
-        assert!((0..9000).all(|_| spend(&budget, false, "web", 300)));
+        assert!((0..9000).all(|_| budget.spend(3)));
+        assert!(budget.is_oldest(&key("web"), |_| BTreeSet::new()));
         let list = ListCalls { pages: 9000, services: 9000 };
         assert!(budget.list_stands(list).is_zero() && !budget.has_left() && budget.has_time());
     }

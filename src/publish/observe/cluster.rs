@@ -109,8 +109,7 @@ impl World<'_> {
             let Some(service) = service.filter(|_| !unread.contains(key)) else { continue };
             let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
             if is_first && !service.is_current()
-                || service.instances.is_none()
-                    && (is_first || self.registry.may_read(false, key, service))
+                || service.instances.is_none() && (is_first || self.registry.may_read(key))
             {
                 unread.insert(key.clone());
             } else if service.instances.is_none() && !service.is_never_read() {
@@ -143,6 +142,7 @@ impl World<'_> {
         observation.expect_namespaces();
         observation.desired = self.observe_endpoints(observation.desired).await?;
         let mut seen = observation.decided(all);
+        self.registry.note_claims(seen.holders.keys());
         let mut missing = Missing::of(&seen);
         let known = &seen.registry;
         match &places {

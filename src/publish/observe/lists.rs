@@ -10,12 +10,15 @@
 //! invocation, since the endpoints of a member that is missing would leave the imports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future, stream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::budget::PAGE;
 use super::mirror::{ListCalls, Moment, Services};
@@ -31,6 +34,40 @@ enum ListProblem {
     List(Error),
     /// The namespace of a service could not be read.
     Service(Error),
+}
+
+/// The queues of services of which a full sync reads the instances, the first one first.
+#[derive(Clone, Copy)]
+enum Queue {
+    /// Services that are due now, under names that clusters of the invocation claim or have instances under.
+    Own,
+    /// All others that are due now.
+    Due,
+    /// Services that are due by their age.
+    Aged,
+}
+
+const QUEUES: usize = Queue::Aged as usize + 1;
+
+type Waiting = [UnboundedReceiver<Unread>; QUEUES];
+
+fn queues() -> ([UnboundedSender<Unread>; QUEUES], Waiting) {
+    let queues = [Queue::Own, Queue::Due, Queue::Aged].map(|_| unbounded_channel());
+    let senders = std::array::from_fn(|queue| queues[queue].0.clone());
+    (senders, queues.map(|(_, receiver)| receiver))
+}
+
+/// The next service of the first queue that has one.
+fn poll_next(waiting: &mut Waiting, context: &mut Context<'_>) -> Poll<Option<Unread>> {
+    let mut is_open = false;
+    for queue in waiting {
+        match queue.poll_recv(context) {
+            Poll::Ready(Some(unread)) => return Poll::Ready(Some(unread)),
+            Poll::Ready(None) => {}
+            Poll::Pending => is_open = true,
+        }
+    }
+    if is_open { Poll::Pending } else { Poll::Ready(None) }
 }
 
 /// Counts the calls that read lists.
@@ -58,33 +95,40 @@ impl SharedRegistry {
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {
         let namespaces: Vec<&Namespace> = namespaces.collect();
-        let of_records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
-        let of_records: BTreeSet<&str> = of_records.map(|it| it.id.as_str()).collect();
-        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
-        let listed = namespaces.iter().copied();
-        let lists = async move {
+        let is_of_records = |key: &ServiceKey| {
+            let mut records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
+            records.any(|namespace| namespace.id == key.namespace)
+        };
+        let (queues, mut waiting) = queues();
+        let lists = async {
             // A namespace that is listed a second time shows its services again.
             let begun = Mutex::new(BTreeSet::new());
-            let filled = |key: &ServiceKey, service: &CloudMapService| {
+            let enqueue = |key: &ServiceKey, service: &CloudMapService| {
+                let is_record = is_of_records(key);
                 let is_read = self.memory.mirror().read_since(key, self.began).is_some();
+                if is_read || service.held() == 0 && !is_record {
+                    return;
+                }
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-                let is_record = of_records.contains(key.namespace.as_str());
-                let is_filled = service.held() > 0 || is_record;
-                if is_filled && !is_read && begun.insert(service.arn.clone()) {
-                    let seems_unchanged = self.memory.mirror().seems_unchanged(key, service);
-                    if is_record || self.may_read(seems_unchanged, key, service) {
-                        // The receiver exists until this sender is dropped.
-                        _ = sender.send(Unread::new(key, service));
-                    }
+                let queue = if is_record { Some(Queue::Own) } else { self.queue_of(key) };
+                if let Some(queue) = queue.filter(|_| begun.insert(service.arn.clone())) {
+                    // The receiver exists until this sender is dropped.
+                    _ = queues[queue as usize].send(Unread::new(key, service));
                 }
             };
-            self.list(listed, self.began, filled).await
+            let listed = self.list(namespaces.iter().copied(), self.began, enqueue).await;
+            drop(queues);
+            listed
         };
         let began = self.take_moment();
+        let next = stream::poll_fn(|context| poll_next(&mut waiting, context));
+        let within_budget = next.filter(|unread| {
+            let pages = self.memory.mirror().pages(&unread.key);
+            ready(is_of_records(&unread.key) || self.budget.spend(pages))
+        });
         // What a sync does first, and its turns, do not wait for these.
         let cloud_map = self.cloud_map.with(Urgency::Rest);
-        let reads =
-            cloud_map.instances_of(stream::poll_fn(move |context| receiver.poll_recv(context)));
+        let reads = cloud_map.instances_of(within_budget);
         let keep = async |(of, reading): (Unread, Reading)| {
             let kept = self.memory.mirror().keep_read(&of, reading, began);
             (kept == Reading::Gone).then_some(of)
@@ -96,6 +140,18 @@ impl SharedRegistry {
             self.memory.mirror().keep_read(of, Reading::Gone, began);
         }
         Ok(self.services_of(&namespaces.iter().map(|it| it.id.clone()).collect()))
+    }
+
+    /// The queue of a service with a list that this run has read or that stands; `None` if a later run reads its instances.
+    fn queue_of(&self, key: &ServiceKey) -> Option<Queue> {
+        let is_due = self.memory.mirror().is_due(key);
+        if is_due && self.own().contains(key) {
+            Some(Queue::Own)
+        } else if is_due {
+            Some(Queue::Due)
+        } else {
+            self.is_oldest(key).then_some(Queue::Aged)
+        }
     }
 
     /// The services of namespaces, listed at or after a moment, without instances.

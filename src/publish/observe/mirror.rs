@@ -80,7 +80,7 @@ pub(super) struct Entry {
     seen: Moment,
     /// The last read of its instances, with its start.
     read: Option<(Moment, Reading)>,
-    /// Whether this process has changed the instances since, or tried to.
+    /// Whether this process has changed the instances since, or tried to, or the entry has changed.
     is_outdated: bool,
 }
 
@@ -185,17 +185,21 @@ impl Mirror {
         expected.is_some_and(|expected| shown.count() >= expected)
     }
 
-    /// Keeps the entry of a service, and its instances if it has the same ARN as before.
+    /// Keeps the entry of a service, and its instances if it has the same ARN as before. An entry without instances ends an
+    /// older read that had some.
     pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         let listed = service.without_reads();
-        let before = self.services.remove(key).filter(|it| it.listed.arn == service.arn);
-        let entry = before.unwrap_or_else(|| Entry {
-            listed: listed.clone(),
-            seen,
-            read: None,
-            is_outdated: false,
-        });
-        self.services.insert(key.clone(), Entry { listed, seen, ..entry });
+        let before = self.services.remove(key).filter(|before| before.listed.arn == listed.arn);
+        let mut entry = Entry { listed, seen, read: None, is_outdated: false };
+        if let Some(before) = before {
+            let is_denied =
+                matches!(before.read, Some((_, Reading::Failed { is_denied: true, .. })));
+            entry.is_outdated = before.is_outdated || is_denied && before.listed != entry.listed;
+            entry.read = before.read.filter(|(began, reading)| {
+                entry.listed.held() > 0 || *began >= seen || reading.number() == Some(0)
+            });
+        }
+        self.services.insert(key.clone(), entry);
     }
 
     /// The service does not exist.
@@ -252,44 +256,45 @@ impl Mirror {
         }
     }
 
-    /// Whether the instances of a service that a list has just shown were read and seem to be the same since: their number
-    /// is, and this process has not changed them.
-    pub fn seems_unchanged(&self, key: &ServiceKey, listed: &CloudMapService) -> bool {
-        let entry = self.services.get(key).filter(|entry| entry.listed.arn == listed.arn);
-        let Some((entry, (_, reading))) =
-            entry.and_then(|entry| Some((entry, entry.read.as_ref()?)))
-        else {
-            return false;
-        };
-        let number = reading.number();
-        number.is_none_or(|number| !entry.is_outdated && number == listed.held())
+    /// Whether the instances of a service are due now, whenever they were read.
+    pub fn is_due(&self, key: &ServiceKey) -> bool {
+        self.services.get(key).is_none_or(Entry::is_due)
     }
 
-    /// The services whose instances were read longest ago, so many that they take this number of calls with those that were
-    /// never read, the last one perhaps more.
+    /// The calls that read the instances of a service.
+    pub fn pages(&self, key: &ServiceKey) -> usize {
+        self.services.get(key).map_or(1, |entry| entry.listed.pages())
+    }
+
+    /// The services that are due by their age, so many that they take this number of calls with those that are due now, the
+    /// last one perhaps more. Half of the calls are for `own` names alone, so that drift under these is found soon among
+    /// many services of others.
     ///
     /// In the order of names, a run with time for 500 of 10,000 services would read the same 500 as the run before. A pod
     /// that another party deregistered under one of the last names would never be registered again.
-    pub fn oldest(&self, calls: usize) -> BTreeSet<ServiceKey> {
-        // A list of this run that shows instances may still come.
-        let may_have_any = |(_, reading): &(Moment, Reading)| reading.number() != Some(0);
-        let is_due =
-            |it: &Entry| it.listed.held() > 0 || it.read.as_ref().is_some_and(may_have_any);
-        let (mut left, mut read) = (calls, Vec::new());
-        for (key, entry) in self.services.iter().filter(|(_, entry)| is_due(entry)) {
-            let calls = entry.listed.pages();
+    pub fn oldest(&self, calls: usize, own: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
+        let mut left = calls;
+        let mut by_age = Vec::new();
+        for (key, entry) in &self.services {
+            if entry.listed.held() == 0 && !own.contains(key) {
+                continue;
+            }
             match &entry.read {
-                Some((began, _)) => read.push((*began, key, calls)),
-                None => left = left.saturating_sub(calls),
+                Some((began, _)) if !entry.is_due() => by_age.push((*began, key, entry)),
+                _ => left = left.saturating_sub(entry.listed.pages()),
             }
         }
-        read.sort_unstable();
-        let oldest = read.into_iter().take_while(|(_, _, calls)| {
-            let is_taken = left > 0;
-            left = left.saturating_sub(*calls);
-            is_taken
-        });
-        oldest.map(|(_, key, _)| key.clone()).collect()
+        by_age.sort_unstable_by_key(|(began, key, _)| (*began, *key));
+        let mut oldest = BTreeSet::new();
+        for (is_for_own, kept) in [(true, left / 2), (false, 0)] {
+            for (_, key, entry) in &by_age {
+                let is_asked = left > kept && (!is_for_own || own.contains(key));
+                if is_asked && oldest.insert((*key).clone()) {
+                    left = left.saturating_sub(entry.listed.pages());
+                }
+            }
+        }
+        oldest
     }
 
     /// The last read of the instances of a service, if it began at or after a moment.
@@ -404,6 +409,16 @@ impl Mirror {
 }
 
 impl Entry {
+    /// Whether the instances were never read, could not be read, or seem to have changed since. A right that is missing is
+    /// missing for long, so such a service is read for its age alone until its entry changes.
+    fn is_due(&self) -> bool {
+        match &self.read {
+            Some((_, Reading::Failed { is_denied: true, .. })) => self.is_outdated,
+            Some((_, reading)) => self.is_outdated || reading.number() != Some(self.listed.held()),
+            None => true,
+        }
+    }
+
     /// The last read of the instances, if it began at or after a moment.
     fn reading_since(&self, since: Moment) -> Option<&Reading> {
         self.read.as_ref().filter(|(began, _)| *began >= since).map(|(_, reading)| reading)
@@ -418,12 +433,12 @@ impl Entry {
         service
     }
 
-    /// The service with the instances as they were read last, unless a later list shows that it has none any more, and the
-    /// time of the read if that began before a moment.
+    /// The service with the instances as they were read last, and the time of the read if that began before a moment. An
+    /// older read that found none is as none.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some((began, reading)) = &self.read
-            && (*began >= since || service.instance_count > 0 || reading.number() == Some(0))
+            && (*began >= since || service.held() > 0)
         {
             reading.clone().fill(&mut service);
             if *began < since {
@@ -444,7 +459,7 @@ impl Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Attributes, Instances, ServiceKind};
+    use crate::model::{Instances, ServiceKind};
 
     #[test]
     fn service_that_is_outdated_is_read_again_and_its_last_read_stays() {
@@ -456,10 +471,10 @@ mod tests {
         let (instances, registered_by) = (Instances::default(), BTreeSet::new());
         let reading = Reading::Instances { instances, registered_by };
         mirror.keep_read(&Unread::new(&key, &service), reading, began);
-        assert!(mirror.seems_unchanged(&key, &service));
+        assert!(!mirror.is_due(&key));
 
         mirror.outdate([&key]);
-        assert!(!mirror.seems_unchanged(&key, &service));
+        assert!(mirror.is_due(&key));
         let kept = mirror.service(&key, Moment::default()).expect("what was read stays");
         assert!(kept.instances.is_some());
     }
@@ -506,32 +521,72 @@ mod tests {
         }
     }
 
+    fn oldest(mirror: &Mirror, calls: usize, own: &[&str]) -> String {
+        let own = own.iter().map(|name| key(name)).collect();
+        let names = mirror.oldest(calls, &own).into_iter().map(|key| key.name);
+        names.collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn oldest_reads_are_as_many_as_fit_into_the_calls_and_one_at_least() {
         let mut mirror = Mirror::default();
         for (name, seen) in
-            [("large", (1000, true)), ("a", (0, true)), ("b", (1, true)), ("new", (1, false))]
+            [("large", (1000, true)), ("a", (1, true)), ("b", (1, true)), ("new", (1, false))]
         {
             list(&mut mirror, name, seen);
         }
         for (calls, expected) in
             [(0, ""), (1, ""), (2, "large"), (12, "a large"), (13, "a b large")]
         {
-            let oldest: Vec<String> = mirror.oldest(calls).into_iter().map(|it| it.name).collect();
-            assert_eq!(oldest.join(" "), expected, "{calls}");
+            assert_eq!(oldest(&mirror, calls, &[]), expected, "{calls}");
         }
     }
 
     #[test]
-    fn one_that_was_read_with_instances_is_read_again_though_no_list_shows_them_yet() {
+    fn half_of_the_calls_are_for_own_names_and_the_rest_for_the_oldest_of_all() {
         let mut mirror = Mirror::default();
-        list(&mut mirror, "new", (0, false));
-        let of = Unread::new(&key("new"), &mirror.listed(&key("new")).expect("an entry"));
-        let began = mirror.services[&key("new")].seen;
-        let instances = [("i-1".to_owned(), Attributes::new())].into_iter().collect();
-        let registered_by = BTreeSet::new();
-        mirror.keep_read(&of, Reading::Instances { instances, registered_by }, began);
-        assert_eq!(mirror.oldest(1), BTreeSet::from([key("new")]));
+        for name in ["a", "b", "c", "d", "own-1", "own-2", "own-3"] {
+            list(&mut mirror, name, (1, true));
+        }
+        let own = ["own-1", "own-2", "own-3"];
+        for (calls, expected) in
+            [(1, "own-1"), (2, "a own-1"), (4, "a b own-1 own-2"), (7, "a b c d own-1 own-2 own-3")]
+        {
+            assert_eq!(oldest(&mirror, calls, &own), expected, "{calls}");
+        }
+    }
+
+    /// As many services of others as a run reads have lost their last instance.
+    #[test]
+    fn service_without_instances_has_a_turn_under_an_own_name_alone() {
+        let mut mirror = Mirror::default();
+        for (name, instances) in [("own", 0), ("other", 0), ("web", 1)] {
+            list(&mut mirror, name, (1, true));
+            list(&mut mirror, name, (instances, instances > 0));
+        }
+        let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
+        for name in ["own", "other"] {
+            let of = Unread::new(&key(name), &mirror.listed(&key(name)).expect("an entry"));
+            let (instances, registered_by) = (Instances::default(), BTreeSet::new());
+            mirror.keep_read(&of, Reading::Instances { instances, registered_by }, now);
+        }
+        assert_eq!(oldest(&mirror, 9, &["own"]), "own web");
+    }
+
+    #[test]
+    fn read_that_failed_is_due_and_one_that_was_denied_once_its_entry_changes() {
+        for (is_denied, instances, is_due) in [(false, 2, true), (true, 2, false), (true, 3, true)]
+        {
+            let mut mirror = Mirror::default();
+            list(&mut mirror, "web", (2, false));
+            let of = Unread::new(&key("web"), &mirror.listed(&key("web")).expect("an entry"));
+            let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
+            mirror.keep_read(&of, Reading::Failed { error: String::new(), is_denied }, now);
+
+            list(&mut mirror, "web", (instances, false));
+
+            assert_eq!(mirror.is_due(&key("web")), is_due, "{is_denied} {instances}");
+        }
     }
 
     #[test]

@@ -144,8 +144,7 @@ impl World<'_> {
         Ok(whole)
     }
 
-    /// Reads the services that the plan rests on and of which only older reads are known, and the entries of those that it
-    /// changes themselves. These may show further changes.
+    /// Reads the services that the plan rests on and of which only older reads are known. These may show further changes.
     async fn read_what_the_plan_rests_on(
         &self,
         selection: &Selection,
@@ -155,7 +154,6 @@ impl World<'_> {
         loop {
             let is_old = |key: &ServiceKey| self.registry.is_old(key);
             let mut keys = observed.to_read(is_old);
-            keys.extend(observed.tags_needed().into_iter().filter(is_old));
             keys.retain(|key| !read.contains(key));
             let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
             if keys.is_empty() || !self.registry.budget.has_time() {

@@ -48,6 +48,8 @@ pub struct SharedRegistry {
     pub(super) account: OnceLock<String>,
     /// The ids of the namespaces in which something of ours was seen before this invocation.
     seen: BTreeSet<String>,
+    /// The names that a cluster claims or has instances under, as far as this process has seen.
+    own: std::sync::Mutex<BTreeSet<ServiceKey>>,
     /// The ids of other accounts' namespaces that were read because claims name them.
     pub(super) shared: Mutex<BTreeSet<String>>,
     /// The results of the calls that change it, for all clusters that are kept in it.
@@ -66,12 +68,14 @@ impl SharedRegistry {
         (now, limit): (Timestamp, Option<ReadLimit>),
     ) -> Self {
         memory.mirror().list_created();
-        let (seen, began) = (memory.namespaces_of_places(), memory.mirror().take_moment(now));
+        let own = memory.all_places();
+        let began = memory.mirror().take_moment(now);
         Self {
             cloud_map,
             only,
             account: OnceLock::new(),
-            seen,
+            seen: own.iter().map(|key| key.namespace.clone()).collect(),
+            own: std::sync::Mutex::new(own),
             shared: Mutex::default(),
             memory,
             began,
@@ -112,14 +116,26 @@ impl SharedRegistry {
     }
 
     /// Whether the budget of this invocation allows a read of the instances of a service.
-    pub(super) fn may_read(
-        &self,
-        seems_unchanged: bool,
-        key: &ServiceKey,
-        service: &CloudMapService,
-    ) -> bool {
-        let oldest = |calls| self.memory.mirror().oldest(calls);
-        self.budget.spend(seems_unchanged, (key, service), oldest)
+    pub(super) fn may_read(&self, key: &ServiceKey) -> bool {
+        let (is_due, pages) = {
+            let mirror = self.memory.mirror();
+            (mirror.is_due(key), mirror.pages(key))
+        };
+        (is_due || self.is_oldest(key)) && self.budget.spend(pages)
+    }
+
+    /// Whether the instances of a service are read for their age.
+    pub(super) fn is_oldest(&self, key: &ServiceKey) -> bool {
+        self.budget.is_oldest(key, |calls| self.memory.mirror().oldest(calls, &self.own()))
+    }
+
+    /// A cluster of this invocation claims these names. Their services are read before others.
+    pub(super) fn note_claims<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
+        self.own().extend(keys.cloned());
+    }
+
+    pub(super) fn own(&self) -> MutexGuard<'_, BTreeSet<ServiceKey>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next invocation reads these services first: this one has changed them, or tried to.
@@ -340,10 +356,10 @@ impl Memory {
         }
     }
 
-    /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
-    pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
+    /// The names that any cluster claims or has instances under, as far as this process has seen.
+    fn all_places(&self) -> BTreeSet<ServiceKey> {
         let known = self.known();
-        known.places.values().flatten().map(|(_, key)| key.namespace.clone()).collect()
+        known.places.values().flatten().map(|(_, key)| key.clone()).collect()
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

@@ -232,7 +232,8 @@ impl Observation {
     }
 
     /// The services that a plan rests on, and that were not read in this run: those of changes, and those whose settings,
-    /// known by an old entry, hold something back. One that is made again under its name comes back with its id.
+    /// known by an old entry, are changed or hold something back. One that is made again under its name comes back with its
+    /// id.
     pub fn to_read(&self, is_old: impl Fn(&ServiceKey) -> bool) -> BTreeSet<ServiceKey> {
         let services = &self.registry.services;
         if self.registry.is_current() && !services.keys().any(&is_old) {
@@ -241,9 +242,12 @@ impl Observation {
         let plan = super::plan_on_any_age(self);
         let held_back = plan.held_back.iter().filter(|it| is_about_settings(&it.reason));
         let held_back = held_back.filter_map(|it| Some(it.place.as_ref()?.key.clone()));
-        let held_back: Vec<_> = held_back.filter(is_old).collect();
+        let changes = plan.changes.values().flatten();
+        let updated = changes.filter(|change| change.stage() == Stage::Update);
+        let updated = updated.map(|change| change.place().key.clone());
+        let by_settings: Vec<_> = held_back.chain(updated).filter(is_old).collect();
         let turns = in_turns(plan.changes);
-        turns.iter().flat_map(|turn| self.old(turn)).chain(held_back).collect()
+        turns.iter().flat_map(|turn| self.old(turn)).chain(by_settings).collect()
     }
 
     /// The services that the changes of a turn rest on, and that were not read in this run. A note rests on a read of its
