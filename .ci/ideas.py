@@ -30,11 +30,14 @@ import house
 REMOVALS = {b"Change::Deregister", b"Stage::Deregister"}
 # How one gets at the state that a plan rests on. The mirror of Cloud Map, and the claims and endpoints of a cluster.
 READS = {
-    "Cloud Map": {"observe_whole", "observe_first", "observe_lack", "observe_part", "observe_again"},
+    "Cloud Map": {"at_least"},
     "Kubernetes": {"claims_of", "endpoints_of", "exports", "observe_endpoints"},
 }
 # Wrappers of the functions above, for a caller with another question.
-WRAPPERS = {"observe", "observe_all", "observe_cluster", "observe_records", "observe_in_time", "observe_in_two_parts"}
+WRAPPERS = {
+    "observe", "observe_again", "observe_all", "observe_cluster", "observe_first", "observe_in_time", "observe_in_two_parts",
+    "observe_lack", "observe_part", "observe_records", "observe_whole",
+}  # fmt: skip
 AIMS = {
     "words of the glossary": 16, "types": 430, "methods of Observation": 40, "files about removals": 4,
     "ways to read Cloud Map": 1, "ways to read Kubernetes": 2, "settings": 20, "parameters of the template": 34,

@@ -45,7 +45,7 @@ impl World<'_> {
         self.find_namespaces(&mut observation, &named).await?;
         let others = &observation.claimed_namespaces() - &named;
         self.registry.read_shared(&mut observation.registry, &others).await?;
-        self.read_counted_as_empty(&mut observation).await;
+        self.read_counted_as_empty(&mut observation).await?;
         Ok(observation.decided(selection))
     }
 
@@ -99,7 +99,10 @@ impl World<'_> {
     /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. What the budget
     /// leaves of these counts as empty, by an old read. The names of exports, which other clusters follow, and those that
     /// may be in several namespaces are read in each run.
-    async fn read_counted_as_empty(&self, observation: &mut Observation) {
+    ///
+    /// # Errors
+    /// Returns an error if a service is gone and those of its namespace could not be listed to the end.
+    async fn read_counted_as_empty(&self, observation: &mut Observation) -> Result<(), Error> {
         let holders = Holders::decide(observation);
         let candidates = observation.keys_to_choose_from(|_| true);
         let services = &mut observation.registry.services;
@@ -117,7 +120,9 @@ impl World<'_> {
                 service.read_before = Some(self.now);
             }
         }
-        self.registry.read_instances(&mut observation.registry, &unread).await;
+        let now = self.registry.take_moment();
+        self.registry.at_least(&mut observation.registry, &unread, now).await?;
+        Ok(())
     }
 
     /// Reads the cluster, and the names that this process knows under which Cloud Map seems to lack instances of it. A
@@ -160,7 +165,9 @@ impl World<'_> {
         // The mirror's copy is as large as Cloud Map.
         drop(seen);
         if let Some(Lack { observation, scope }) = &mut first.lack {
-            self.registry.read_instances(&mut observation.registry, &scope.keys).await;
+            let known = &scope.keys - &observation.registry.missing(&scope.keys);
+            let now = self.registry.take_moment();
+            self.registry.at_least(&mut observation.registry, &known, now).await?;
         }
         Ok(first)
     }
@@ -177,8 +184,7 @@ impl World<'_> {
         if !unknown.is_empty() {
             // The read of all begins the list that both share.
             tokio::task::yield_now().await;
-            self.registry.look_up(registry, &unknown, began).await?;
-            self.registry.at_least(registry, &unknown, began).await;
+            self.registry.at_least(registry, &unknown, began).await?;
         }
         if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
             return Ok(None);
@@ -277,7 +283,8 @@ impl World<'_> {
                 break observed;
             }
             observation = observed;
-            self.registry.read_services(&mut observation.registry, &keys).await?;
+            let now = self.registry.take_moment();
+            self.registry.at_least(&mut observation.registry, &keys, now).await?;
             let ids = keys.iter().map(|key| key.namespace.clone()).collect();
             self.find_namespaces(&mut observation, &ids).await?;
             keys.clear();

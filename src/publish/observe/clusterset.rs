@@ -120,7 +120,7 @@ impl SharedRegistry {
             self.look_for_exports(&mut registry, &exported).await?;
             served.leave_other_records_out(&mut registry, clusterset);
             let keys = served.old_exports(&registry, clusterset);
-            self.read_instances(&mut registry, &keys).await;
+            self.at_least(&mut registry, &keys, self.take_moment()).await?;
             return Ok(ReadClusterset { registry, has_all_members: true, earlier: None });
         };
         let (members, mut has_all_members) =
@@ -128,7 +128,7 @@ impl SharedRegistry {
         registry.services = members;
         if served.is_fresh {
             let keys = registry.services.keys().cloned().collect();
-            self.read_services(&mut registry, &keys).await?;
+            self.at_least(&mut registry, &keys, self.take_moment()).await?;
         } else {
             has_all_members &= self.leave_importers_out(&mut registry, served);
             self.read_records(&mut registry, names, &served.overlays).await?;
@@ -150,7 +150,7 @@ impl SharedRegistry {
         }
         let now = self.take_moment();
         let since = if served.overlays.is_empty() { now } else { self.began };
-        self.services_at_least(&mut registry, &keys, since).await?;
+        self.at_least(&mut registry, &keys, since).await?;
         served.leave_other_records_out(&mut registry, clusterset);
         Ok(ReadClusterset { registry, has_all_members, earlier: Some(known) })
     }
@@ -196,9 +196,7 @@ impl SharedRegistry {
             mirror.outdate_list(&key.namespace);
         }
         drop(mirror);
-        self.look_up(registry, &unknown, self.began).await?;
-        self.at_least(registry, &unknown, self.began).await;
-        Ok(())
+        self.at_least(registry, &unknown, self.began).await
     }
 
     /// Lists once more what does not show these parts of imports: it may have been read before they came, or the count of
@@ -245,7 +243,7 @@ impl SharedRegistry {
             registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
         };
         keys.retain(is_readable);
-        self.read_instances(registry, &keys).await;
+        self.at_least(registry, &keys, self.take_moment()).await?;
         served.leave_other_records_out(registry, clusterset);
         Ok(())
     }
@@ -315,7 +313,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
         if names.len() > FEW {
-            return self.read_services(registry, &keys).await;
+            return self.at_least(registry, &keys, self.take_moment()).await;
         }
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
@@ -332,7 +330,7 @@ impl SharedRegistry {
         // One that is remembered may be gone, or the call may not be allowed.
         let failed = registry.services.iter().filter(|(_, it)| it.unreadable.is_some());
         let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
-        self.read_services(registry, &failed).await
+        self.at_least(registry, &failed, self.take_moment()).await
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 
 use super::mirror::{Moment, Namespaces};
 use super::{Failure, SharedRegistry};
-use crate::cloud_map::{Class, SIDE_BY_SIDE};
+use crate::cloud_map::{Class, SIDE_BY_SIDE, Unread};
 use crate::error::chain;
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
 use crate::publish::plan::Missing;
@@ -85,42 +85,60 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Reads the services under `keys` into `registry`, with their instances. A service that is not in memory, or is in
-    /// memory and gone, is looked up in the lists of services.
-    pub(super) async fn read_services(
-        &self,
-        registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
-    ) -> Result<(), Failure> {
-        let now = self.take_moment();
-        self.services_at_least(registry, keys, now).await
-    }
-
-    /// The same with instances that were read at or after a moment.
-    pub(super) async fn services_at_least(
+    /// Puts the services under `keys` into `registry`, with their instances as they were read at or after a moment. A service
+    /// that this process does not know, or that is gone, is looked up in the lists of services.
+    pub(super) async fn at_least(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
         since: Moment,
     ) -> Result<(), Failure> {
         self.recall(registry, keys).await?;
-        self.at_least(registry, keys, since).await;
+        self.read_older(registry, keys, since).await;
         let gone = registry.missing(keys);
-        self.look_up(registry, &gone, self.began).await?;
-        self.at_least(registry, &gone, since).await;
+        if !gone.is_empty() {
+            self.look_up(registry, &gone, self.began).await?;
+            self.read_older(registry, &gone, since).await;
+        }
         Ok(())
     }
 
-    /// Puts the entries of services into `registry`, from memory if it has them.
+    /// Puts the entries of services that `registry` lacks into it, from memory if it has them.
     pub(super) async fn recall(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<(), Failure> {
+        let missing = registry.missing(keys);
         let remembered = |key: &ServiceKey| Some((key.clone(), self.memory.mirror().listed(key)?));
-        registry.services.extend(keys.iter().filter_map(remembered));
-        let unknown = registry.missing(keys);
+        registry.services.extend(missing.iter().filter_map(remembered));
+        let unknown = registry.missing(&missing);
         self.look_up(registry, &unknown, self.began).await
+    }
+
+    /// Reads the instances of those of these services in `registry` of which the last read is older than a moment.
+    async fn read_older(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+        since: Moment,
+    ) {
+        let began = self.take_moment();
+        let mut older = Vec::new();
+        for key in keys {
+            let Some(service) = registry.services.get_mut(key) else { continue };
+            let mut mirror = self.memory.mirror();
+            mirror.see(key, service, began);
+            match mirror.read_since(key, since) {
+                Some(reading) => reading.clone().fill(service),
+                None => older.push(Unread::new(key, service)),
+            }
+        }
+        let mut reads = pin!(self.cloud_map.instances_of(stream::iter(older)));
+        while let Some((of, reading)) = reads.next().await {
+            let reading = self.memory.mirror().keep_read(&of, reading, began);
+            reading.enter(&of.key, &mut registry.services);
+        }
     }
 
     /// Puts the entries of services into `registry` as they were at or after a moment, with the instances that this

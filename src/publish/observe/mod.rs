@@ -161,7 +161,7 @@ impl World<'_> {
             }
             let old = keys.iter().filter(|key| is_old(key)).cloned().collect();
             self.registry.look_up(&mut observed.registry, &old, self.registry.began).await?;
-            self.registry.at_least(&mut observed.registry, &keys, self.registry.began).await;
+            self.registry.at_least(&mut observed.registry, &keys, self.registry.began).await?;
             read.extend(keys);
             observed.decide(selection);
             self.read_needed_tags(observed).await;
@@ -289,7 +289,7 @@ impl World<'_> {
             all.into_iter().next().unwrap_or_else(|| Namespace::missing(&name))
         } else {
             let keys = all.iter().map(key).collect();
-            self.registry.services_at_least(&mut registry, &keys, since).await?;
+            self.registry.at_least(&mut registry, &keys, since).await?;
             let record = |it: &Namespace| registry.instance(&key(it), id::CLUSTER_RECORD);
             let is_own = |it: &Namespace| record(it).is_some_and(|it| self.owner.owns(it));
             let mut own = all.into_iter().filter(is_own);
@@ -303,11 +303,14 @@ impl World<'_> {
         registry.namespaces.insert(namespace.id.clone(), namespace);
         let keys = BTreeSet::from([key.clone()]);
         if is_whole || !self.registry.read_records_of(&mut registry, &key, names).await? {
-            self.registry.services_at_least(&mut registry, &keys, since).await?;
+            self.registry.at_least(&mut registry, &keys, since).await?;
         }
         // Another cluster that states the same id may have written its record since the run began.
-        if is_whole && registry.instance(&key, id::CLUSTER_RECORD).is_none() {
-            self.registry.read_instances(&mut registry, &keys).await;
+        let has_no_record = registry.services.contains_key(&key)
+            && registry.instance(&key, id::CLUSTER_RECORD).is_none();
+        if is_whole && has_no_record {
+            let now = self.registry.take_moment();
+            self.registry.at_least(&mut registry, &keys, now).await?;
         }
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))

@@ -8,16 +8,14 @@
 //! always read, and an entry that would be changed or is unknown is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use futures_util::{StreamExt, stream};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::Failure;
 use super::budget::{Budget, ReadLimit};
 use super::mirror::{MEMBERS_STAND, Mirror, Moment, Namespaces, Services};
-use crate::cloud_map::{CloudMap, SharedResults, Unread};
+use crate::cloud_map::{CloudMap, SharedResults};
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
     Attributes, CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
@@ -217,8 +215,8 @@ impl SharedRegistry {
         }
     }
 
-    /// Reads the named services again into `registry`, including those that were not there before. The owner of these
-    /// is determined, too.
+    /// Reads the named services again into `registry`, and the tags of those that were not there before: they have come
+    /// since, or their entries are doubted.
     ///
     /// # Errors
     /// Returns an error if the services of a namespace could not be listed to the end.
@@ -229,42 +227,9 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let (now, new) = (self.take_moment(), registry.missing(keys));
         self.look_up(registry, &new, now).await?;
-        self.read_instances(registry, keys).await;
+        self.at_least(registry, keys, now).await?;
         self.cloud_map.read_tags(registry, &new).await;
         Ok(())
-    }
-
-    /// Reads the instances of the services under `keys` into `registry`.
-    pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let now = self.take_moment();
-        self.at_least(registry, keys, now).await;
-    }
-
-    /// Puts the instances of the services under `keys` into `registry`, as they were read at or after a moment. Those of
-    /// which the last read is older are read.
-    pub(super) async fn at_least(
-        &self,
-        registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
-        since: Moment,
-    ) {
-        let began = self.take_moment();
-        let unread = keys.iter().filter_map(|key| {
-            let service = registry.services.get_mut(key)?;
-            let mut mirror = self.memory.mirror();
-            mirror.see(key, service, began);
-            match mirror.read_since(key, since) {
-                Some(reading) => reading.clone().fill(service),
-                None => return Some(Unread::new(key, service)),
-            }
-            None
-        });
-        let unread: Vec<Unread> = unread.collect();
-        let mut reads = pin!(self.cloud_map.instances_of(stream::iter(unread)));
-        while let Some((of, reading)) = reads.next().await {
-            let reading = self.memory.mirror().keep_read(&of, reading, began);
-            reading.enter(&of.key, &mut registry.services);
-        }
     }
 }
 
