@@ -16,7 +16,7 @@ use kube::api::{Api, ListParams};
 
 use super::object::{EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
 use super::{CONCURRENCY, Error, Kubernetes, MAX_NAMED, objects};
-use crate::model::{Endpoint, Kind, ServiceRef, is_dns_subdomain, is_label_word};
+use crate::model::{Endpoint, Kind, NoAddress, ServiceRef, is_dns_subdomain, is_label_word};
 
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
 const SLICES_PER_PAGE: u32 = 100;
@@ -25,6 +25,8 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label of a slice with the endpoints of another cluster, which that one publishes. Some importers write such slices
 /// for the Service of the same name.
 const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+/// The address type of slices with host names.
+const FQDN: &str = "FQDN";
 /// The annotation of an Endpoints object whose addresses are truncated (value `truncated`). Before Kubernetes 1.22 its
 /// value was `warning`, and nothing was truncated.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
@@ -200,30 +202,35 @@ enum EndpointKey {
 /// The endpoints of all slices of a Service.
 pub fn from_slices(slices: &[EndpointSlice]) -> Endpoints {
     let truncated = slices.iter().any(|slice| is_over_capacity(&slice.metadata.annotations));
-    let slices = slices.iter().filter(|slice| slice.address_type != "FQDN");
-    let all = merge_entries(slices.flat_map(|slice| {
+    let all = merge_entries(slices.iter().flat_map(|slice| {
         let ports = slice.ports.iter();
         let ports = ports.filter_map(|port| Some((port.name.clone(), port.number()?)));
         let ports: Ports = Arc::new(ports.collect());
-        slice.endpoints.iter().filter_map(move |entry| from_entry(entry, &ports))
+        let is_fqdn = slice.address_type == FQDN;
+        slice.endpoints.iter().filter_map(move |entry| from_entry(entry, is_fqdn, &ports))
     }));
     Endpoints { all, truncated }
 }
 
 /// A missing `ready` is true and a missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is
 /// terminating.
-fn from_entry(entry: &SliceEntry, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
-    let address = entry.address.as_ref()?;
-    let (ipv4, ipv6, malformed) = match address {
+fn from_entry(entry: &SliceEntry, is_fqdn: bool, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
+    let address = match entry.address.clone()? {
+        // All digits are a name, too.
+        Ok(address) if is_fqdn => Err(address.to_string().into()),
+        address => address,
+    };
+    let (ipv4, ipv6, malformed) = match &address {
         Ok(IpAddr::V4(v4)) => (Some(*v4), None, None),
         Ok(IpAddr::V6(v6)) => (None, Some(*v6), None),
-        Err(text) => (None, None, Some(text.clone())),
+        Err(text) if is_fqdn => (None, None, Some(NoAddress::HostName(text.clone()))),
+        Err(text) => (None, None, Some(NoAddress::Malformed(text.clone()))),
     };
     let EndpointConditions { ready, serving, terminating } = entry.conditions;
     let (ready, terminating) = (ready.unwrap_or(true), terminating.unwrap_or(false));
     let serving = serving.unwrap_or(ready || terminating);
     let pod = entry.target_ref.as_ref().filter(|target| target.is_pod() && target.name.is_some());
-    let key = pod.cloned().map_or_else(|| EndpointKey::Address(address.clone()), EndpointKey::Pod);
+    let key = pod.cloned().map_or_else(|| EndpointKey::Address(address), EndpointKey::Pod);
     let name = pod.and_then(|pod| pod.name.as_ref());
     let [pod, zone, node, hostname] =
         [name, entry.zone.as_ref(), entry.node_name.as_ref(), entry.hostname.as_ref()]

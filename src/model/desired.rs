@@ -130,8 +130,8 @@ pub struct Endpoint {
     pub pod: Option<String>,
     pub ipv4: Option<Ipv4Addr>,
     pub ipv6: Option<Ipv6Addr>,
-    /// A text in the place of an address, such as one with leading zeros, which Kubernetes accepts.
-    pub malformed: Option<Box<str>>,
+    /// A text in the place of an address.
+    pub malformed: Option<NoAddress>,
     /// The availability zone of the node.
     pub zone: Option<String>,
     /// With `publishNotReadyAddresses`, true for every endpoint.
@@ -146,7 +146,31 @@ pub struct Endpoint {
     pub ports: Arc<BTreeMap<String, u16>>,
 }
 
+/// A text in the place of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoAddress {
+    /// Kubernetes accepts it as an address, such as one with leading zeros.
+    Malformed(Box<str>),
+    /// A host name, of a slice of the address type FQDN.
+    HostName(Box<str>),
+}
+
+impl NoAddress {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Malformed(text) | Self::HostName(text) => text,
+        }
+    }
+}
+
 impl Endpoint {
+    /// Whether it has nothing but a host name.
+    pub fn has_only_host_name(&self) -> bool {
+        let is_host_name = matches!(self.malformed, Some(NoAddress::HostName(_)));
+        is_host_name && self.addresses().next().is_none()
+    }
+
     /// Whether it takes traffic only if no other endpoint does: kube-proxy falls back to it.
     pub fn is_leaving(&self) -> bool {
         !self.ready && self.serving && self.terminating
@@ -192,6 +216,12 @@ impl PublishedService {
             return Family::ALL.into();
         }
         endpoints().flat_map(Endpoint::addresses).map(Family::of).min().into_iter().collect()
+    }
+
+    /// Whether it has endpoints, and none with an address.
+    pub fn has_only_host_names(&self) -> bool {
+        let mut endpoints = self.endpoints.iter().flatten().peekable();
+        endpoints.peek().is_some() && endpoints.all(Endpoint::has_only_host_name)
     }
 
     pub fn port(&self, reference: &PortReference) -> Option<&ServicePort> {

@@ -1,12 +1,15 @@
 //! What is read of a cluster: which endpoints are registered, however the API server tells of them. Of a cluster that
 //! cannot be read whole nothing is changed, the others are served, and the report says what would help.
 
+use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::function::Function;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::run::{converge, converged, held_back, plan, problem, report, said_of, sync};
 use testbed::ROLE_ARN;
+use testbed::function::invoke;
 use testbed::kubernetes::{Fault, FaultKind, Pod};
 
 /// A slice of `shop/web` as somebody writes it by hand.
@@ -42,6 +45,35 @@ async fn address_with_leading_zeros_is_a_line_and_its_instance_stays() {
     put("10.1.0.7");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.1.0.6", "10.1.0.7"]);
+}
+
+/// Kubernetes takes host names in place of addresses, for consumers other than Services (istio 34995).
+#[tokio::test]
+async fn slices_of_host_names_are_one_line_and_explained() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let mut names = slice("web-0", &["db-0.example.com", "db-1.example.com"]);
+    names["addressType"] = "FQDN".into();
+    fleet.cluster.put(names);
+    let function = fleet.function().await;
+
+    let report = converge(&fleet, &function).await;
+
+    assert_eq!(held_back(&report), ["AddressTypeFqdn"], "{report}");
+    let line = said_of(&report, "AddressTypeFqdn");
+    assert!(line.contains("addressType FQDN") && line.contains("IPv4 or IPv6"), "{line}");
+    let explain = json!({"action": "explain", "namespace": "shop", "service": "web"});
+    let answer = invoke(&function, &explain).await.response.expect("an explanation");
+    let said = Explanation::deserialize(answer).expect("of this release").to_string();
+    assert!(!said.contains("created with the first instance"), "{said}");
+    for line in [
+        "all EndpointSlices have addressType FQDN",
+        "! endpoint   db-0.example.com (ready): not registered: see the held back lines",
+        "! held back  shop/web (AddressTypeFqdn)",
+        "problems found",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
 }
 
 /// 600 slices of three endpoints: two pages of 500.

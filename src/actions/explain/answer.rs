@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::ClustersetExplanation;
 use crate::actions::{Check, CheckOutcome};
 use crate::kubernetes::{Service, is_headless};
-use crate::model::{EndpointLine, Fate, Flow, NamespaceKind, Place, ServiceRef, join_or};
+use crate::model::{
+    EndpointLine, Fate, Flow, NamespaceKind, Place, PublishedService, ServiceRef, join_or,
+};
 use crate::publish::plan::{Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten};
 
@@ -128,7 +130,10 @@ impl Explanation {
             }
         };
         let claim = Check::new(CheckOutcome::of(held), name, claim);
-        let mut facts = vec![cloud_map_service(observation, &place, kind.map(|it| it.to_string()))];
+        let published = observation.desired.services.get(&self.service);
+        let only_host_names = published.is_some_and(PublishedService::has_only_host_names);
+        let kind = kind.map(|it| it.to_string());
+        let mut facts = vec![cloud_map_service(observation, &place, kind, only_host_names)];
         facts.push(claim);
         facts.extend(remarks.into_iter().map(|it| Check::new(CheckOutcome::Note, "note", it)));
         let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
@@ -206,7 +211,12 @@ impl ExplainedName {
     }
 }
 
-fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Check {
+fn cloud_map_service(
+    observation: &Observation,
+    place: &Place,
+    kind: Option<String>,
+    only_host_names: bool,
+) -> Check {
     let namespace = observation.registry.namespaces.get(&place.key.namespace);
     let of = match namespace.map(|namespace| namespace.kind) {
         Some(NamespaceKind::Dns) => "a DNS namespace",
@@ -216,6 +226,9 @@ fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<Stri
     let id = &place.key.namespace;
     let detail = match kind {
         Some(kind) => format!("{kind}, in {of} ({id})"),
+        None if only_host_names => format!(
+            "does not exist yet, in {of} ({id}); not created, since all EndpointSlices have addressType FQDN"
+        ),
         None => format!("does not exist yet, in {of} ({id}); created with the first instance"),
     };
     Check::ok("service", detail)

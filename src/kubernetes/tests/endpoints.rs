@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::kubernetes::endpoint_slices::{self, from_core};
 use crate::kubernetes::object::EndpointSlice;
-use crate::model::Endpoint;
+use crate::model::{Endpoint, NoAddress};
 
 fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
     endpoint_slices::from_slices(slices).all
@@ -174,26 +174,32 @@ fn only_the_first_address_of_an_entry_counts() {
 #[test]
 fn slices_without_endpoints_or_addresses_are_empty() {
     let none = json!(null);
-    let nothing = [
-        ipv4(&none),
-        ipv4(&json!([])),
-        ipv4(&json!([{ "addresses": [] }])),
-        slice("FQDN", &none, &json!([{ "addresses": ["10.0.0.1"] }])),
-    ];
+    let nothing = [ipv4(&none), ipv4(&json!([])), ipv4(&json!([{ "addresses": [] }]))];
     assert_eq!(from_slices(&nothing), []);
     let portless = [slice("IPv4", &none, &json!([pod("one", "10.0.0.1")]))];
     assert_snapshot!(format_endpoints(&from_slices(&portless)), @"one 10.0.0.1 a {}");
 }
 
 #[test]
+fn endpoints_of_a_slice_of_fqdns_have_host_names_and_no_addresses() {
+    let entries = json!([{ "addresses": ["db.example.com"] }, { "addresses": ["10.0.0.1"] }]);
+    let found = from_slices(&[slice("FQDN", &json!(null), &entries)]);
+    let names: Vec<_> = found.into_iter().map(|endpoint| endpoint.malformed).collect();
+    let expected = ["10.0.0.1", "db.example.com"];
+    assert_eq!(names, expected.map(|name| Some(NoAddress::HostName(name.into()))));
+}
+
+#[test]
 fn text_that_is_no_address_is_an_endpoint_without_one() {
     let entries = json!([{ "addresses": ["010.001.000.005"] }, { "addresses": ["x"] }]);
     let found = from_slices(&[ipv4(&entries)]);
-    let texts: Vec<_> = found.iter().map(|it| it.malformed.as_deref()).collect();
-    assert_eq!(texts, [Some("010.001.000.005"), Some("x")]);
+    let texts: Vec<_> = found.into_iter().map(|endpoint| endpoint.malformed).collect();
+    let expected = ["010.001.000.005", "x"];
+    assert_eq!(texts, expected.map(|text| Some(NoAddress::Malformed(text.into()))));
     let core = json!({ "subsets": [{ "addresses": [{ "ip": "010.001.000.005" }] }] });
     let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
-    assert_eq!(from_core(&core).all[0].malformed.as_deref(), Some("010.001.000.005"));
+    let malformed = from_core(&core).all[0].malformed.clone();
+    assert_eq!(malformed, Some(NoAddress::Malformed("010.001.000.005".into())));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn line(
         }
         (None, None) => (Fate::NotReady, format!("not registered: its pod is {condition}")),
     };
-    let malformed = endpoint.malformed.as_deref().map(|text| printable(&shorten(text)));
+    let malformed = endpoint.malformed.as_ref().map(|it| printable(&shorten(it.as_str())));
     let addresses = endpoint.addresses().map(|address| address.to_string());
     EndpointLine {
         member: None,

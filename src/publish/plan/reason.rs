@@ -108,6 +108,11 @@ pub enum Reason {
     /// A text in the place of an address.
     #[error("{}", malformed_address(.0))]
     AddressMalformed(Box<str>),
+    /// Endpoints have a host name in place of an address.
+    #[error(
+        "endpoints in EndpointSlices of addressType FQDN are not published: an instance in Cloud Map has IP addresses, and no host name; write the addresses to slices of addressType IPv4 or IPv6"
+    )]
+    AddressTypeFqdn,
     /// A port to register is not a port of the Service, or the endpoints lack it.
     #[error(
         "port {port} is not a port of the Service, or its endpoints do not have it; the Service has: {available}"
@@ -343,6 +348,7 @@ impl Reason {
             }
             Self::NotPublishable(_) => ("NotPublishable", false, Owner),
             Self::AddressMalformed(_) => ("AddressMalformed", true, Owner),
+            Self::AddressTypeFqdn => ("AddressTypeFqdn", true, Owner),
             Self::NoSuchPort { .. } => ("NoSuchPort", true, Owner),
             Self::PortNotServed { .. } => ("PortNotServed", false, Owner),
             Self::RepeatedNamespace(_) => ("RepeatedNamespace", false, Owner),

@@ -11,9 +11,9 @@ use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
-    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, Marks, Owner, PortReference,
-    PublishedService, Records, ServiceKind, ServiceRef, is_checkable, is_publishable, join,
-    join_or, without_leading_zeros,
+    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, Marks, NoAddress, Owner,
+    PortReference, PublishedService, Records, ServiceKind, ServiceRef, is_checkable,
+    is_publishable, join, join_or, without_leading_zeros,
 };
 
 /// The longest list of ports in a report, in characters.
@@ -145,11 +145,15 @@ impl InstanceTemplate<'_> {
         });
         let refused = refused
             .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
-        let malformed = endpoint.malformed.iter().cloned().map(Reason::AddressMalformed);
+        let malformed = endpoint.malformed.iter().map(|no_address| match no_address {
+            NoAddress::Malformed(text) => Reason::AddressMalformed(text.clone()),
+            NoAddress::HostName(_) => Reason::AddressTypeFqdn,
+        });
         let never = endpoint.addresses().filter(|address| !is_publishable(*address));
         let never = never.map(Reason::NotPublishable);
         let held_back = malformed.chain(never).chain(refused).collect();
-        let meant = endpoint.malformed.as_deref().and_then(without_leading_zeros);
+        let text = endpoint.malformed.as_ref().map(NoAddress::as_str);
+        let meant = text.and_then(without_leading_zeros);
         let unclear = meant.into_iter().map(IpAddr::V4).collect();
         let allowed = Identity { ipv4, ipv6, ..Identity::default() };
         (allowed, EndpointInstances { instances: Vec::new(), held_back, unclear })

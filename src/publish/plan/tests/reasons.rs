@@ -30,6 +30,7 @@ fn reasons() -> Vec<Reason> {
         Reason::NotPublishable([127, 0, 0, 1].into()),
         Reason::AddressMalformed("010.1.0.5".into()),
         Reason::AddressNotCheckable,
+        Reason::AddressTypeFqdn,
         Reason::NoSuchPort { port: PortReference::Number(1), available: "none".into() },
         Reason::PortNeeded { needed_by: "SRV records", ports: 0 },
         Reason::CnameService,
@@ -91,6 +92,7 @@ fn what_follows_from_each_reason() {
     NotPublishable: event
     AddressMalformed: kept out, event
     AddressNotCheckable: kept out, event
+    AddressTypeFqdn: kept out, event
     NoSuchPort: kept out, event
     PortNeeded: kept out, event
     CnameService: kept out, event
