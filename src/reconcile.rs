@@ -13,7 +13,7 @@ use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
 use crate::eks;
 use crate::error::chain;
-use crate::kubernetes::{AnnotationSettings, ErrorClass, Kubernetes, services};
+use crate::kubernetes::{AnnotationSettings, ErrorClass, Kubernetes};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::publish::plan::{Adoption, Rules};
@@ -163,9 +163,9 @@ impl Invocation<'_> {
     /// Returns an error if the cluster could not be read.
     pub async fn count_claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
         let read = self.connected(cluster, async |connection| {
-            let services = connection.kubernetes.headless_services(&Selection::Everything).await;
-            let services = services.map_err(observe::Error::from)?;
-            let desired = services::desired(&services, &self.reading(cluster));
+            let (all, reading) = (&Selection::Everything, self.reading(cluster));
+            let desired = connection.kubernetes.headless_services(all, &reading).await;
+            let desired = desired.map_err(observe::Error::from)?;
             Ok(desired.all_claims().filter(|claims| claims.publish).count())
         });
         self.deadline.until_stop(read).await?

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::annotations::{PREFIX, annotations};
 use super::instances::{KINDS, assert_planned, ours, registry};
 use super::{Random, try_all};
-use crate::kubernetes::endpoint_slices::from_slices;
+use crate::kubernetes::Endpoints;
 use crate::kubernetes::object::{EndpointSlice, Service};
 use crate::kubernetes::services::{AnnotationSettings, desired};
 use crate::model::Attributes;
@@ -90,7 +90,7 @@ fn slices_become_instances_that_cloud_map_accepts_and_that_others_reach() {
         let slices = slices.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok());
         let slices: Vec<EndpointSlice> = slices.collect();
         let count: usize = slices.iter().map(|slice| slice.endpoints.len()).sum();
-        let endpoints = from_slices(&slices).all;
+        let endpoints = slices.into_iter().collect::<Endpoints>().all;
         assert!(endpoints.len() <= count);
         let mut desired = desired(&[service], &reading);
         for service in desired.services.values_mut() {

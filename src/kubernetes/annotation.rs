@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::shorten;
 use crate::model::attributes;
 use crate::model::{
-    Attributes, BadAnnotation, Claims, Documented, NamespaceReference, PortReference,
-    RoutingPolicy, ServiceName, join,
+    Attributes, BadAnnotation, Claims, Documented, NAMES_OF_SERVICE, NamespaceReference,
+    PortReference, RoutingPolicy, ServiceName, join,
 };
 
 pub(super) const HOSTNAME: &str = "hostname";
@@ -25,7 +25,7 @@ const WHEN_NONE_READY: &str = "when-none-ready";
 pub const DOCUMENTED: [Documented; 10] = [
     Documented {
         name: HOSTNAME,
-        meaning: "the Cloud Map service's name, or several separated by commas, of which the first 20 count; opts the Service in",
+        meaning: "the Cloud Map service's name, or several separated by commas, of which the first 100 count; opts the Service in",
         default: "the Service is ignored",
         example: "web",
     },
@@ -102,8 +102,10 @@ pub fn claims(
 ) -> Option<Result<Claims, Vec<BadAnnotation>>> {
     let mut reader = AnnotationReader { annotations, prefix, mistakes: Vec::new() };
     reader.value(HOSTNAME)?;
+    let names = reader.read(HOSTNAME, parse_names).unwrap_or_default();
     let claims = Claims {
-        names: reader.read(HOSTNAME, parse_names).unwrap_or_default(),
+        names: names.first,
+        names_left_out: names.left_out,
         namespace: reader
             .read(NAMESPACE, parse_namespace)
             .unwrap_or_else(|| default_namespace.clone()),
@@ -172,15 +174,31 @@ const MAX_MISTAKES: usize = 5;
 /// Cloud Map's limit, in seconds.
 const MAX_TTL: u32 = 2_147_483_647;
 
-/// Names of Cloud Map services, separated by commas.
-fn parse_names(value: &str) -> Result<Vec<ServiceName>, String> {
-    let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
+/// The names of the annotation `hostname`.
+#[derive(Default)]
+struct Names {
+    /// Those that the Service may claim.
+    first: Vec<ServiceName>,
+    /// The number of the others.
+    left_out: usize,
+}
+
+/// Names of Cloud Map services, separated by commas. All are checked, and the first ones are kept.
+fn parse_names(value: &str) -> Result<Names, String> {
+    let mut names = Names::default();
+    let mut seen = BTreeSet::new();
     for text in value.split(',').map(str::trim) {
         let name = ServiceName::parse(text).map_err(|problem| {
             format!("{:?} is not a valid Cloud Map service name: {problem}", shorten(text))
         })?;
-        if seen.insert(name.clone()) {
-            names.push(name);
+        if seen.contains(&name) {
+            continue;
+        }
+        if names.first.len() == NAMES_OF_SERVICE {
+            names.left_out += 1;
+        } else {
+            seen.insert(name.clone());
+            names.first.push(name);
         }
     }
     Ok(names)
@@ -357,6 +375,22 @@ mod tests {
         assert_eq!(claims.namespace, NamespaceReference::NameOrId("shop".into()));
         let ports = [PortReference::Name("http".into()), PortReference::Number(9090)];
         assert_eq!(claims.ports, ports);
+    }
+
+    #[test]
+    fn first_hundred_names_are_kept_in_their_order_and_the_others_are_counted() {
+        let text = |names: std::ops::Range<usize>| {
+            let names: Vec<String> = names.rev().map(|name| format!("n-{name}")).collect();
+            names.join(",")
+        };
+        let read = |value: &str| {
+            let claims = claimed(&[("hostname", value)]).expect("annotated").expect("valid");
+            (claims.names.len(), claims.names[0].to_string(), claims.names_left_out)
+        };
+        assert_eq!(read(&text(0..100)), (100, "n-99".to_owned(), 0));
+        assert_eq!(read(&text(0..30_000)), (100, "n-29999".to_owned(), 29_900));
+        let twice = format!("{},{}", text(0..100), text(0..101));
+        assert_eq!(read(&twice), (100, "n-99".to_owned(), 1));
     }
 
     #[test]

@@ -1,22 +1,16 @@
-//! Reads the endpoints of Services, by lists of `EndpointSlices`, or from a server without them as v1 Endpoints, and
-//! converts them. A read returns everything that was requested, or an error.
-//!
-//! All conditions are kept: the plan decides which endpoints are registered. Slices are split by IP family, by ports and by
-//! size, so several may list the same pod; its entries are merged.
+//! Reads the endpoints of Services, by lists of `EndpointSlices`, or from a server without them as v1 Endpoints. A read
+//! returns everything that was requested, or an error.
 
-use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints as CoreEndpoints};
-use k8s_openapi::api::discovery::v1::EndpointConditions;
+use k8s_openapi::api::core::v1::Endpoints as CoreEndpoints;
 use kube::api::{Api, ListParams};
 
-use super::object::{EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
+use super::endpoints::{CollectedEndpoints, Endpoints, from_core};
+use super::object::EndpointSlice;
 use super::{CONCURRENCY, Error, Kubernetes, MAX_NAMED, objects};
-use crate::model::{Endpoint, Kind, NoAddress, ServiceRef, is_dns_subdomain, is_label_word};
+use crate::model::{Kind, ServiceRef};
 
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
 const SLICES_PER_PAGE: u32 = 100;
@@ -25,20 +19,6 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label of a slice with the endpoints of another cluster, which that one publishes. Some importers write such slices
 /// for the Service of the same name.
 const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
-/// The address type of slices with host names.
-const FQDN: &str = "FQDN";
-/// The annotation of an Endpoints object whose addresses are truncated (value `truncated`). Before Kubernetes 1.22 its
-/// value was `warning`, and nothing was truncated.
-const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-
-/// The endpoints of one Service.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Endpoints {
-    pub all: Vec<Endpoint>,
-    /// Whether the cluster has truncated them.
-    pub truncated: bool,
-}
-
 impl Kubernetes {
     /// The endpoints of `services` in this cluster, by lists of slices that contain all of them. A Service without
     /// endpoints has an empty entry.
@@ -57,7 +37,14 @@ impl Kubernetes {
             .map(|list| self.list_slices(services, list))
             .buffer_unordered(CONCURRENCY);
         match lists.try_collect::<Vec<_>>().await {
-            Ok(slices) => Ok(group_by_service(services, slices.into_iter().flatten())),
+            Ok(lists) => {
+                let mut found: BTreeMap<ServiceRef, Endpoints> =
+                    lists.into_iter().flatten().collect();
+                let entry = |service: &ServiceRef| {
+                    (service.clone(), found.remove(service).unwrap_or_default())
+                };
+                Ok(services.iter().map(entry).collect())
+            }
             // A proxy or an overloaded server can return 404 too, so API discovery decides.
             Err(error) if error.is_status(404) && !self.serves_slices().await? => {
                 self.read_core_endpoints(services).await
@@ -66,26 +53,30 @@ impl Kubernetes {
         }
     }
 
+    /// The endpoints of each of the Services that has a slice in the list.
     async fn list_slices(
         &self,
         services: &BTreeSet<ServiceRef>,
         SliceList { namespace, selector }: SliceList,
-    ) -> Result<Vec<(ServiceRef, EndpointSlice)>, Error> {
+    ) -> Result<Vec<(ServiceRef, Endpoints)>, Error> {
         let namespace = namespace.as_deref();
         let within = namespace.map(|it| format!(" in {it}")).unwrap_or_default();
         let name = format!("the EndpointSlices{within}");
         let all = objects::List::all(Kind::EndpointSlice, namespace, &name);
         let params = ListParams::default().labels(&selector);
         let list = objects::List { params, page: SLICES_PER_PAGE, ..all };
-        let keep = |mut slice: EndpointSlice| {
-            let mut labels = std::mem::take(&mut slice.metadata.labels);
+        type Collected = BTreeMap<ServiceRef, CollectedEndpoints>;
+        let add = |collected: &mut Collected, mut slice: EndpointSlice| {
+            let labels = &mut slice.metadata.labels;
             let name = labels.remove(SERVICE_NAME).unwrap_or_default();
-            slice.endpoints.shrink_to_fit();
-            let service = ServiceRef::new(&slice.metadata.namespace, name);
             let is_own = !labels.contains_key(SOURCE_CLUSTER);
-            (is_own && services.contains(&service)).then_some((service, slice))
+            let service = ServiceRef::new(&slice.metadata.namespace, name);
+            if is_own && services.contains(&service) {
+                collected.entry(service).or_default().add(slice);
+            }
         };
-        self.list(&list, keep).await
+        let collected = self.fold(&list, add).await?.into_iter();
+        Ok(collected.map(|(service, endpoints)| (service, endpoints.finish())).collect())
     }
 
     /// Called only if API discovery lists no `EndpointSlices`.
@@ -169,153 +160,6 @@ pub fn exported_slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     }
     let list = |selector| SliceList { namespace: namespace.clone(), selector };
     selectors.into_iter().map(list).collect()
-}
-
-fn group_by_service(
-    services: &BTreeSet<ServiceRef>,
-    slices: impl Iterator<Item = (ServiceRef, EndpointSlice)>,
-) -> BTreeMap<ServiceRef, Endpoints> {
-    let mut all: BTreeMap<ServiceRef, Vec<EndpointSlice>> =
-        services.iter().map(|service| (service.clone(), Vec::new())).collect();
-    for (service, slice) in slices {
-        all.entry(service).or_default().push(slice);
-    }
-    all.into_iter().map(|(service, slices)| (service, from_slices(&slices))).collect()
-}
-
-/// The endpoints controller truncates at 1,000 addresses and annotates the object. Slices have no such limit, but a
-/// slice that is mirrored from an Endpoints object has its annotations.
-fn is_over_capacity(annotations: &BTreeMap<String, String>) -> bool {
-    annotations.get(OVER_CAPACITY).is_some_and(|capacity| capacity == "truncated")
-}
-
-/// The ports of all endpoints of one slice.
-type Ports = Arc<BTreeMap<String, u16>>;
-
-/// The identity of an endpoint: its pod, or its address. Objects of other kinds may have many addresses.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum EndpointKey {
-    Pod(TargetRef),
-    Address(Result<IpAddr, Box<str>>),
-}
-
-/// The endpoints of all slices of a Service.
-pub fn from_slices(slices: &[EndpointSlice]) -> Endpoints {
-    let truncated = slices.iter().any(|slice| is_over_capacity(&slice.metadata.annotations));
-    let all = merge_entries(slices.iter().flat_map(|slice| {
-        let ports = slice.ports.iter();
-        let ports = ports.filter_map(|port| Some((port.name.clone(), port.number()?)));
-        let ports: Ports = Arc::new(ports.collect());
-        let is_fqdn = slice.address_type == FQDN;
-        slice.endpoints.iter().filter_map(move |entry| from_entry(entry, is_fqdn, &ports))
-    }));
-    Endpoints { all, truncated }
-}
-
-/// A missing `ready` is true and a missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is
-/// terminating.
-fn from_entry(entry: &SliceEntry, is_fqdn: bool, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
-    let address = match entry.address.clone()? {
-        // All digits are a name, too.
-        Ok(address) if is_fqdn => Err(address.to_string().into()),
-        address => address,
-    };
-    let (ipv4, ipv6, malformed) = match &address {
-        Ok(IpAddr::V4(v4)) => (Some(*v4), None, None),
-        Ok(IpAddr::V6(v6)) => (None, Some(*v6), None),
-        Err(text) if is_fqdn => (None, None, Some(NoAddress::HostName(text.clone()))),
-        Err(text) => (None, None, Some(NoAddress::Malformed(text.clone()))),
-    };
-    let EndpointConditions { ready, serving, terminating } = entry.conditions;
-    let (ready, terminating) = (ready.unwrap_or(true), terminating.unwrap_or(false));
-    let serving = serving.unwrap_or(ready || terminating);
-    let pod = entry.target_ref.as_ref().filter(|target| target.is_pod() && target.name.is_some());
-    let key = pod.cloned().map_or_else(|| EndpointKey::Address(address), EndpointKey::Pod);
-    let name = pod.and_then(|pod| pod.name.as_ref());
-    let [pod, zone, node, hostname] =
-        [name, entry.zone.as_ref(), entry.node_name.as_ref(), entry.hostname.as_ref()]
-            .map(|text| text.map(ToString::to_string));
-    // A value of a label, which a node's zone is. The API server takes any text from a writer of slices, and one that is
-    // no attribute of Cloud Map would keep the pod out.
-    let zone = zone.filter(|zone| zone.is_empty() || is_label_word(zone));
-    // As with the zone: what no pod can be called is no pod's name.
-    let pod = pod.filter(|name| is_dns_subdomain(name));
-    let ports = ports.clone();
-    let endpoint = Endpoint {
-        pod,
-        ipv4,
-        ipv6,
-        malformed,
-        zone,
-        ready,
-        serving,
-        terminating,
-        hostname,
-        node,
-        ports,
-    };
-    Some((key, endpoint))
-}
-
-/// The endpoints of a v1 Endpoints object, which has neither zones nor terminating pods.
-pub fn from_core(core: &CoreEndpoints) -> Endpoints {
-    let slices = core.subsets.iter().flatten().map(|subset| {
-        let entry = |address: &EndpointAddress, ready| SliceEntry {
-            address: Some(parse_address(&address.ip)),
-            conditions: EndpointConditions { ready: Some(ready), ..Default::default() },
-            target_ref: address.target_ref.as_ref().map(TargetRef::from),
-            ..SliceEntry::default()
-        };
-        let ready = subset.addresses.iter().flatten().map(|it| entry(it, true));
-        let others = subset.not_ready_addresses.iter().flatten().map(|it| entry(it, false));
-        let ports = subset.ports.iter().flatten().map(|port| {
-            let (name, port) = (port.name.clone().unwrap_or_default(), Some(port.port));
-            ObjectPort { name, port, ..ObjectPort::default() }
-        });
-        let (endpoints, ports) = (ready.chain(others).collect(), ports.collect());
-        EndpointSlice { endpoints, ports, ..EndpointSlice::default() }
-    });
-    let truncated = core.metadata.annotations.as_ref().is_some_and(is_over_capacity);
-    Endpoints { truncated, ..from_slices(&slices.collect::<Vec<_>>()) }
-}
-
-/// Merges the entries of each endpoint. Serving entries come first: while a pod moves between slices one such entry is
-/// enough, and the other entries only add addresses and ports.
-fn merge_entries(entries: impl Iterator<Item = (EndpointKey, Endpoint)>) -> Vec<Endpoint> {
-    let (serving, others): (Vec<_>, Vec<_>) =
-        entries.partition(|(_, endpoint)| is_serving(endpoint));
-    let mut merged: BTreeMap<EndpointKey, Endpoint> = BTreeMap::new();
-    for (key, entry) in serving.into_iter().chain(others) {
-        match merged.entry(key) {
-            Vacant(vacant) => _ = vacant.insert(entry),
-            Occupied(mut known) => merge_entry(known.get_mut(), entry),
-        }
-    }
-    merged.into_values().collect()
-}
-
-/// A terminating pod is judged by `serving`: a Service that publishes unready addresses marks every terminating pod as
-/// ready.
-fn is_serving(endpoint: &Endpoint) -> bool {
-    if endpoint.terminating { endpoint.serving } else { endpoint.ready }
-}
-
-fn merge_entry(known: &mut Endpoint, entry: Endpoint) {
-    if is_serving(&entry) || !is_serving(known) {
-        known.ready |= entry.ready;
-        known.serving |= entry.serving;
-        known.terminating &= entry.terminating;
-    }
-    known.ipv4 = known.ipv4.or(entry.ipv4);
-    known.ipv6 = known.ipv6.or(entry.ipv6);
-    known.malformed = known.malformed.take().or(entry.malformed);
-    known.pod = known.pod.take().or(entry.pod);
-    known.zone = known.zone.take().or(entry.zone);
-    if known.ports != entry.ports {
-        let mut ports = Arc::unwrap_or_clone(entry.ports);
-        ports.append(&mut known.ports.as_ref().clone());
-        known.ports = Arc::new(ports);
-    }
 }
 
 #[cfg(test)]

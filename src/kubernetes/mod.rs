@@ -5,6 +5,7 @@
 pub mod access;
 pub mod annotation;
 pub mod endpoint_slices;
+pub mod endpoints;
 pub mod object;
 mod objects;
 mod remembered;
@@ -27,7 +28,7 @@ use tower::{BoxError, buffer, filter, util};
 
 use crate::model::{BearerTokens, EksCluster, Family};
 
-pub use endpoint_slices::Endpoints;
+pub use endpoints::Endpoints;
 pub use object::Service;
 pub use services::{AnnotationSettings, is_headless};
 

@@ -85,34 +85,43 @@ impl Kubernetes {
         list: &List<'_>,
         keep: impl Fn(K) -> Option<T>,
     ) -> Result<Vec<T>, Error> {
+        self.fold(list, |kept: &mut Vec<T>, object| kept.extend(keep(object))).await
+    }
+
+    /// Reads a list and adds each object to a value, which begins anew if the list has to.
+    pub(super) async fn fold<K: DeserializeOwned, A: Default>(
+        &self,
+        list: &List<'_>,
+        add: impl Fn(&mut A, K),
+    ) -> Result<A, Error> {
         let mut restarts = 0;
         loop {
-            match self.list_once(list, &keep).await {
+            match self.fold_once(list, &add).await {
                 // 410: the server has compacted the revision of the token. The token that it offers would mix two
                 // revisions, so the list is restarted.
                 Err(RequestError::Api(status)) if status.code == 410 && restarts < MAX_RESTARTS => {
                     restarts += 1;
                 }
                 Err(source) => return Err(Error::new(format!("list {}", list.name), source)),
-                Ok(items) => return Ok(items),
+                Ok(folded) => return Ok(folded),
             }
         }
     }
 
-    async fn list_once<K: DeserializeOwned, T>(
+    async fn fold_once<K: DeserializeOwned, A: Default>(
         &self,
         list: &List<'_>,
-        keep: &impl Fn(K) -> Option<T>,
-    ) -> Result<Vec<T>, RequestError> {
+        add: &impl Fn(&mut A, K),
+    ) -> Result<A, RequestError> {
         let path = path(list.kind, list.namespace);
         let mut params = ListParams { limit: Some(list.page), ..list.params.clone() };
-        let mut kept = Vec::new();
+        let mut folded = A::default();
         loop {
             let FromObject::<Page<K>>(page) =
                 self.send(Request::new(path.as_str()).list(&params)).await?;
-            kept.extend(page.items.into_iter().filter_map(keep));
+            page.items.into_iter().for_each(|object| add(&mut folded, object));
             match page.metadata.r#continue.filter(|token| !token.is_empty()) {
-                None => return Ok(kept),
+                None => return Ok(folded),
                 next if next == params.continue_token => {
                     let status = Status::failure("the list repeats itself", "ListLoop");
                     return Err(RequestError::Api(status.boxed()));

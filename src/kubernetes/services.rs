@@ -22,19 +22,32 @@ use crate::model::{
 };
 
 impl Kubernetes {
-    /// The selected headless Services, annotated or not; all of the cluster if those are many.
+    /// The desired state of the selected headless Services, annotated or not; of all of the cluster if those are many. The
+    /// endpoints are unread. Each Service is converted as it arrives, since its annotations may have 256 KB.
     ///
     /// # Errors
     /// Returns an error if one of them could not be read.
-    pub async fn headless_services(&self, selection: &Selection) -> Result<Vec<Service>, Error> {
-        let list = async |namespace: Option<&str>| self.list_headless(namespace).await;
-        let get = async |service: &ServiceRef| Ok(self.service(service).await?.filter(is_headless));
-        read_selected(selection, list, get).await
+    pub async fn headless_services(
+        &self,
+        selection: &Selection,
+        reading: &AnnotationSettings,
+    ) -> Result<Desired, Error> {
+        let convert = |service: &Service| (service.metadata.name(), annotated(service, reading));
+        let list = async |namespace: Option<&str>| self.list_headless(namespace, convert).await;
+        let get = async |service: &ServiceRef| {
+            let found = self.service(service).await?.filter(is_headless);
+            Ok(found.as_ref().map(convert))
+        };
+        Ok(collect(read_selected(selection, list, get).await?))
     }
 
-    async fn list_headless(&self, namespace: Option<&str>) -> Result<Vec<Service>, Error> {
+    async fn list_headless<T>(
+        &self,
+        namespace: Option<&str>,
+        convert: impl Fn(&Service) -> T,
+    ) -> Result<Vec<T>, Error> {
         let all = |name| objects::List::all(Kind::Service, namespace, name);
-        let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
+        let keep = |service: Service| is_headless(&service).then(|| convert(&service));
         let mut list = all("the headless Services");
         list.params.field_selector = Some("spec.clusterIP=None".to_owned());
         match self.list(&list, keep).await {
@@ -55,7 +68,7 @@ impl Kubernetes {
                 let action = format!("get Service {service}");
                 Err(Error::new(action, kube::Error::Api(other.boxed())))
             }
-            found => Ok(found.map(without_labels)),
+            found => Ok(found),
         }
     }
 }
@@ -77,12 +90,6 @@ pub fn is_headless(service: &Service) -> bool {
     service.spec.cluster_ip.as_deref() == Some("None")
 }
 
-/// Drops the labels, which are not used, to save memory.
-fn without_labels(mut service: Service) -> Service {
-    service.metadata.labels.clear();
-    service
-}
-
 /// The settings for reading annotations in one cluster.
 #[derive(Clone, Debug)]
 pub struct AnnotationSettings {
@@ -95,10 +102,14 @@ pub struct AnnotationSettings {
 
 /// The desired state of headless Services; the endpoints are unread.
 pub fn desired(services: &[Service], reading: &AnnotationSettings) -> Desired {
+    collect(services.iter().map(|service| (service.metadata.name(), annotated(service, reading))))
+}
+
+/// The desired state of converted headless Services.
+fn collect(services: impl IntoIterator<Item = (ServiceRef, Option<PublishedService>)>) -> Desired {
     let mut desired = Desired::default();
-    for service in services {
-        let name = service.metadata.name();
-        match annotated(service, reading) {
+    for (name, annotated) in services {
+        match annotated {
             Some(annotated) => _ = desired.services.insert(name, annotated),
             None => _ = desired.unannotated.insert(name),
         }
@@ -132,6 +143,7 @@ fn published(service: &Service, claims: Result<Claims, Vec<BadAnnotation>>) -> P
         families: families(service),
         endpoints: None,
         truncated: false,
+        left_out: 0,
         unknown_annotations: None,
         export: None,
     }

@@ -33,6 +33,20 @@ pub struct Desired {
     pub namespaces: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>>,
 }
 
+// The most that one Service gets, whatever its annotations and slices ask for: a tenant of a cluster may write any number
+// of them, and the memory of the function is that of all tenants. Names are counted when annotations are parsed, endpoints
+// when slices are read, and instances when they are planned.
+
+/// The most names that a Service claims: the first ones of its annotation.
+pub const NAMES_OF_SERVICE: usize = 100;
+/// The most endpoints of a Service that are kept. Clusters that the function serves import them from there, also those for
+/// which Cloud Map has no room.
+pub const ENDPOINTS_OF_SERVICE: usize = INSTANCES_OF_SERVICE;
+/// The most instances that a Service wants under a name, which is also Cloud Map's limit for a service.
+pub const INSTANCES_OF_NAME: usize = 1000;
+/// The most instances that a Service wants under all its names; the first ones have them.
+pub const INSTANCES_OF_SERVICE: usize = 5000;
+
 /// One annotated headless Service, or one exported Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedService {
@@ -49,6 +63,8 @@ pub struct PublishedService {
     pub endpoints: Option<Vec<Endpoint>>,
     /// Whether the cluster truncated that list, so that a missing endpoint may exist.
     pub truncated: bool,
+    /// The number of endpoints that `endpoints` leaves out, since a Service may not have more.
+    pub left_out: usize,
     /// The annotations under our prefix that the function does not read.
     pub unknown_annotations: Option<FirstNames>,
     /// The export, in the flow of exports.
@@ -59,6 +75,8 @@ pub struct PublishedService {
 pub struct Claims {
     /// The names of the Cloud Map services in which the endpoints are registered.
     pub names: Vec<ServiceName>,
+    /// The number of names beyond those that a Service may claim.
+    pub names_left_out: usize,
     /// The Cloud Map namespace of those services.
     pub namespace: NamespaceReference,
     /// Seconds.

@@ -2,12 +2,15 @@
 //! may write to Cloud Map. Whatever the annotations are, each of these Services costs a run a bounded number of bytes of
 //! the report and of the log, and of calls, however many there are.
 
+use std::collections::BTreeMap;
+
 use cloud_map_sync::function::Function;
-use serde_json::json;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
-use crate::run::{converge, converged, held_back, said_of, sync};
+use crate::run::{converge, converged, held_back, plan, said_of, sync};
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::function::invoke;
 use testbed::kubernetes::{Headless, Pod};
@@ -15,7 +18,7 @@ use testbed::kubernetes::{Headless, Pod};
 /// Bytes of the report, and of the log, for each name that a Service claims.
 const OF_A_CLAIM: usize = 2_500;
 /// The most names that a Service claims.
-const NAMES: usize = 20;
+const NAMES: usize = 100;
 /// Bytes for a run without any of these Services.
 const OF_A_RUN: usize = 50_000;
 
@@ -70,7 +73,7 @@ async fn six_hundred_claims_of_one_name_cost_as_much_each_as_one() {
 }
 
 #[tokio::test]
-async fn twenty_names_each_with_the_longest_values_stay_within_the_same_bound() {
+async fn hundred_names_each_with_the_longest_values_stay_within_the_same_bound() {
     let names = longest_names();
     let (fleet, function) = victim(&names).await;
     let attributes: Vec<String> =
@@ -144,6 +147,86 @@ async fn thousands_of_ports_are_one_mistake() {
 
     let said = said_of(&sync(&function).await, "BadAnnotation");
     assert!(said.contains("it names 3000 ports"), "{said}");
+}
+
+#[tokio::test]
+async fn names_beyond_the_hundredth_are_one_line() {
+    let (fleet, function) = victim(&["web".to_owned()]).await;
+    let names: Vec<String> = (0..30_000).map(|index| format!("n-{index:05}")).collect();
+    fleet.service(hostile(0).claim(&names.join(","), "prod"));
+    let (namespace, name) = place(0);
+    fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", "10.2.0.1")]);
+
+    let report = plan(&function).await;
+
+    assert_eq!(report.counts.registered, 100, "{:?}", report.counts);
+    assert_eq!(held_back(&report), ["TooManyNames"]);
+    let said = said_of(&report, "TooManyNames");
+    assert!(said.contains("30000 names") && said.contains("first 100"), "{said}");
+}
+
+/// 60 pods with 20 ports are 1,200 instances under each of six names.
+#[tokio::test]
+async fn instances_beyond_the_limits_of_a_name_and_of_a_service_are_one_line_a_name() {
+    let fleet = Fleet::start().await;
+    let ports: Vec<String> = (1..=20).map(|port| format!("p-{port}")).collect();
+    let web = |names: &str| {
+        let service = Headless::new("shop", "web").claim(names, "prod");
+        let service = service.annotate("cloudmap.controller/port", &ports.join(","));
+        (1..=20).fold(service, |service, port| service.port(&format!("p-{port}"), 8000 + port))
+    };
+    let pods: Vec<Pod> =
+        (1..=60).map(|last| Pod::new(&format!("pod-{last}"), &format!("10.0.1.{last}"))).collect();
+    fleet.service(web("a,b,c,d,e,f"));
+    fleet.cluster.pods("shop", "web", &pods);
+
+    let report = plan(&fleet.function().await).await;
+
+    let registered = |report: &Report| -> BTreeMap<String, usize> {
+        let names = report.clusters[0].services.iter();
+        names.map(|it| (it.name.clone(), it.changes.len())).collect()
+    };
+    assert_eq!(report.counts.registered, 5_000, "{:?}", report.counts);
+    let full = "ServiceFull";
+    assert_eq!(held_back(&report), ["MaxInstances", full, full, full, full, full], "{report}");
+    let said = said_of(&report, full);
+    assert!(said.contains("1000 of 1200 instances fit"), "{said}");
+    let said = said_of(&report, "MaxInstances");
+    assert!(said.contains("0 of 1200") && said.contains("5,000 for all names"), "{said}");
+    let first = registered(&report);
+
+    // A name at the end takes no instance from another.
+    fleet.service(web("a,b,c,d,e,f,g"));
+    let report = plan(&fleet.function().await).await;
+    assert_eq!(report.counts.registered, 5_000, "{:?}", report.counts);
+    for name in ["a", "b", "c", "d", "e"] {
+        assert_eq!(registered(&report).get(name), first.get(name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn endpoints_beyond_five_thousand_are_one_line() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    for third in 0..24 {
+        let address = |last: usize| json!({ "addresses": [format!("10.1.{third}.{last}")] });
+        let endpoints: Vec<Value> = (0..250).map(address).collect();
+        fleet.cluster.put(json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {
+                "name": format!("web-{third}"), "namespace": "shop",
+                "labels": { "kubernetes.io/service-name": "web" },
+            },
+            "endpoints": endpoints, "ports": [],
+        }));
+    }
+
+    let report = plan(&fleet.function().await).await;
+
+    assert_eq!(report.counts.registered, 1_000, "{:?}", report.counts);
+    assert_eq!(held_back(&report), ["ServiceFull", "TooManyEndpoints"], "{report}");
+    let said = said_of(&report, "TooManyEndpoints");
+    assert!(said.contains("6000 endpoints, and 5000 of them count"), "{said}");
 }
 
 /// Whoever may write to Cloud Map can write marks, so they may name what cannot be asked for.

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
-use crate::kubernetes::endpoint_slices::{from_core, from_slices};
+use crate::kubernetes::endpoints::{Endpoints as ServiceEndpoints, from_core};
 use crate::kubernetes::object::{EndpointSlice, ObjectMetadata, Service};
 use crate::kubernetes::services::{AnnotationSettings, annotated, desired};
 use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
@@ -81,7 +81,7 @@ fn only_services_annotated_under_our_prefix_are_desired() {
 
 #[test]
 fn endpoints_that_were_read_are_known_to_be_none() {
-    for none in [from_slices(&[]), from_core(&Endpoints::default())] {
+    for none in [ServiceEndpoints::default(), from_core(&Endpoints::default())] {
         assert_eq!(none.all, []);
     }
 }
@@ -98,7 +98,7 @@ fn endpoints_are_truncated_if_the_cluster_annotates_it() {
         let slice: EndpointSlice = serde_json::from_value(slice).expect("an EndpointSlice");
         let other = EndpointSlice { metadata: ObjectMetadata::default(), ..slice.clone() };
         let core = serde_json::from_value(json!({ "metadata": metadata }));
-        [from_slices(&[other, slice]), from_core(&core.expect("an Endpoints object"))]
+        [[other, slice].into_iter().collect(), from_core(&core.expect("an Endpoints object"))]
     };
     let cases = [(annotated("truncated"), true), (annotated("warning"), false), (json!({}), false)];
     for (metadata, expected) in cases {

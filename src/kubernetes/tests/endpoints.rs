@@ -1,15 +1,18 @@
 //! Endpoints from slices and from v1 Endpoints.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use insta::assert_snapshot;
-use k8s_openapi::api::core::v1::Endpoints;
+use k8s_openapi::api::core::v1::Endpoints as CoreEndpoints;
 use serde_json::{Value, json};
 
-use crate::kubernetes::endpoint_slices::{self, from_core};
+use crate::kubernetes::endpoints::{Endpoints, from_core};
 use crate::kubernetes::object::EndpointSlice;
 use crate::model::{Endpoint, NoAddress};
 
 fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
-    endpoint_slices::from_slices(slices).all
+    slices.iter().cloned().collect::<Endpoints>().all
 }
 
 fn slice(family: &str, ports: &Value, endpoints: &Value) -> EndpointSlice {
@@ -197,7 +200,7 @@ fn text_that_is_no_address_is_an_endpoint_without_one() {
     let expected = ["010.001.000.005", "x"];
     assert_eq!(texts, expected.map(|text| Some(NoAddress::Malformed(text.into()))));
     let core = json!({ "subsets": [{ "addresses": [{ "ip": "010.001.000.005" }] }] });
-    let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
+    let core: CoreEndpoints = serde_json::from_value(core).expect("Endpoints");
     let malformed = from_core(&core).all[0].malformed.clone();
     assert_eq!(malformed, Some(NoAddress::Malformed("010.001.000.005".into())));
 }
@@ -224,6 +227,41 @@ fn the_order_of_slices_and_entries_does_not_matter() {
 }
 
 #[test]
+fn first_endpoints_are_the_same_in_any_order_and_serving_ones_come_first() {
+    let entry = |number: usize, is_ready: bool| {
+        let mut entry = pod(&format!("pod-{number}"), &format!("10.{}.0.1", number / 256));
+        entry["addresses"] = json!([format!("10.0.{}.{}", number / 256, number % 256)]);
+        entry["conditions"] = json!({ "ready": is_ready });
+        entry
+    };
+    let entries = |numbers: Vec<usize>, is_ready| {
+        let entries: Vec<Value> = numbers.into_iter().map(|it| entry(it, is_ready)).collect();
+        ipv4(&json!(entries))
+    };
+    let collect = |slices: Vec<EndpointSlice>| {
+        let Endpoints { all, left_out, .. } = slices.into_iter().collect();
+        let addresses: BTreeSet<IpAddr> = all.iter().flat_map(Endpoint::addresses).collect();
+        (addresses, left_out)
+    };
+    let slices = |numbers: Vec<usize>| {
+        let chunks = numbers.chunks(250);
+        chunks.map(|chunk| entries(chunk.to_vec(), true)).collect::<Vec<_>>()
+    };
+    let (first, left_out) = collect(slices((0..12_000).collect()));
+    assert_eq!((first.len(), left_out), (5_000, 7_000));
+    assert_eq!(collect(slices((0..12_000).rev().collect())), (first.clone(), 7_000));
+    // Most of them stay if others come, and all that stay are of the first.
+    let (fewer, _) = collect(slices((0..11_900).collect()));
+    assert!(fewer.intersection(&first).count() > 4_900);
+
+    let ready = slices((0..4_900).collect());
+    let others = vec![entries((4_500..5_500).collect(), false)];
+    let (mixed, left_out) = collect([ready.clone(), others].concat());
+    assert_eq!((mixed.len(), left_out), (5_000, 500));
+    assert!(mixed.is_superset(&collect(ready).0));
+}
+
+#[test]
 fn core_endpoints_give_the_addresses_of_all_subsets() {
     let target = json!({ "kind": "Pod", "namespace": "shop", "name": "one", "uid": "1" });
     let core = json!({ "subsets": [
@@ -235,7 +273,7 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
         { "addresses": [{ "ip": "10.0.0.1", "targetRef": target }], "ports": [{ "name": "grpc", "port": 9090 }] },
         { "notReadyAddresses": [{ "ip": "10.0.0.2" }, { "ip": "10.0.0.3" }] },
     ]});
-    let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
+    let core: CoreEndpoints = serde_json::from_value(core).expect("Endpoints");
     let found = from_core(&core).all;
     assert_snapshot!(format_endpoints(&found), @r#"
     one 10.0.0.1 - {"grpc": 9090, "http": 8080}
@@ -244,7 +282,7 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
     "#);
     let conditions: Vec<String> = found.iter().map(condition).collect();
     assert_eq!(conditions, ["ready serving", "ready serving", ""]);
-    assert_eq!(from_core(&Endpoints::default()).all, []);
+    assert_eq!(from_core(&CoreEndpoints::default()).all, []);
 }
 
 /// The API server takes any text there from a writer of slices, and Cloud Map refuses an instance with such an attribute.

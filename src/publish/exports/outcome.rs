@@ -61,7 +61,8 @@ fn of_export(
     if let Some(outcome) = left.next().filter(|_| !is_registered).and_then(failure) {
         return outcome;
     }
-    let remarks = lines.iter().filter(|line| line.reason.keeps_out());
+    let is_told = |reason: &Reason| reason.keeps_out() || reason.is_about_capacity();
+    let remarks = lines.iter().filter(|line| is_told(&line.reason));
     ExportOutcome::Exported(join(remarks.map(text), "; "))
 }
 

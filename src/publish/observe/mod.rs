@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio::time::error::Elapsed;
 
 use crate::clusterset::{id, record};
-use crate::kubernetes::services::{self, AnnotationSettings};
+use crate::kubernetes::services::AnnotationSettings;
 use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices};
 use crate::model::{
     CloudMapService, Desired, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
@@ -93,8 +93,7 @@ impl World<'_> {
     async fn claims_of(&self, selection: &Selection) -> Result<Desired, kubernetes::Error> {
         match &self.source {
             Source::Annotations(reading) => {
-                let read = self.kubernetes.headless_services(selection).await?;
-                Ok(services::desired(&read, reading))
+                self.kubernetes.headless_services(selection, reading).await
             }
             Source::Exports(member) => self.kubernetes.exports(selection, member).await,
         }
@@ -241,6 +240,7 @@ fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) 
         if let Some(published) = desired.services.get_mut(&service) {
             published.endpoints = Some(read.all);
             published.truncated = read.truncated;
+            published.left_out = read.left_out;
         }
     }
 }

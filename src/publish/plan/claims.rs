@@ -212,7 +212,7 @@ impl ServiceClaims {
         let (mut keys, mut excluded, mut unresolved) = (Vec::new(), Vec::new(), None);
         match &annotated.claims {
             Ok(claims) => {
-                for name in claims.names.iter().take(MAXIMUM) {
+                for name in &claims.names {
                     match observation.key(service, &claims.namespace, name) {
                         // Names that differ in case are one in a DNS namespace.
                         Ok(key) if keys.contains(&key) => {}
@@ -235,10 +235,12 @@ impl ServiceClaims {
                 false
             }
         });
-        let asked = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
+        let left_out = annotated.claims.as_ref().map_or(0, |claims| claims.names_left_out);
+        let first = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
         let of_rule = observation.max_names(service).filter(|maximum| *maximum < keys.len());
-        keys.truncate(of_rule.unwrap_or(MAXIMUM));
-        if let Some(maximum) = of_rule.or((asked > MAXIMUM).then_some(MAXIMUM)) {
+        keys.truncate(of_rule.unwrap_or(first));
+        if let Some(maximum) = of_rule.or((left_out > 0).then_some(first)) {
+            let asked = first + left_out;
             let by_policy = of_rule.is_some();
             excluded.push((None, Reason::TooManyNames { asked, maximum, by_policy }));
         }
@@ -256,6 +258,3 @@ impl ServiceClaims {
 fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
     (observation.desired.services[service].created, service.clone())
 }
-
-/// The most names that a Service claims, however many it asks for.
-pub(super) const MAXIMUM: usize = 20;

@@ -218,7 +218,7 @@ fn has_room(attributes: &Attributes, text: &str) -> bool {
     noted.beyond_limits().is_none()
 }
 
-/// The longest entry of a Service in a note: a Cloud Map service has at most 1,000 instances, a Service at most 20 names.
+/// The longest entry of a Service in a note. A Service wants at most 5,000 instances, and may have had more.
 const LONGEST_ENTRY: &str = " 3fa9c1+20000";
 
 /// Sets the note of an instance, or takes it off.

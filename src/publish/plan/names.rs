@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::claims::MAXIMUM;
 use super::instance::Identity;
 use super::observation::Observation;
 use super::reason::Reason;
@@ -59,7 +58,7 @@ impl Observation {
         let mut registered = None;
         for (service, claims, candidates) in self.ambiguous() {
             let registered = registered.get_or_insert_with(|| self.registered());
-            for name in claims.names.iter().take(MAXIMUM) {
+            for name in &claims.names {
                 let mut namespace = self.with_instances(service, name, &candidates, registered);
                 if namespace.is_none() && !is_part {
                     namespace = self.only_with_service(name, &candidates);
@@ -80,7 +79,7 @@ impl Observation {
     ) -> BTreeSet<ServiceKey> {
         let mut keys = BTreeSet::new();
         for (_, claims, candidates) in self.ambiguous().filter(|(service, ..)| is_asked(service)) {
-            for name in claims.names.iter().take(MAXIMUM) {
+            for name in &claims.names {
                 keys.extend(candidates.iter().map(|it| ServiceKey::new(it, name.as_str())));
             }
         }
@@ -228,6 +227,10 @@ words! {
         Annotation = "max-instances of the Service",
         /// A rule of the installation's `NAME_POLICY`.
         NamePolicy = "maxInstances of NAME_POLICY",
+        /// The limit of the function for a name.
+        Name = "1,000 for a name",
+        /// The limit of the function for all names of a Service.
+        Service = "5,000 for all names of a Service",
     }
 }
 

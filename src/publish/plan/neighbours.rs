@@ -227,6 +227,7 @@ mod tests {
     fn claims(attributes: &str) -> Claims {
         Claims {
             names: Vec::new(),
+            names_left_out: 0,
             namespace: NamespaceReference::NameOrId("shop.local".into()),
             ttl: None,
             routing_policy: None,
@@ -255,6 +256,7 @@ mod tests {
             families: BTreeSet::new(),
             endpoints: Some(vec![endpoint]),
             truncated: false,
+            left_out: 0,
             unknown_annotations: None,
             export: None,
         }

@@ -205,6 +205,16 @@ pub enum Reason {
         /// The number of instances without the maximum.
         wanted: usize,
     },
+    /// The Service has more endpoints than the function keeps.
+    #[error(
+        "the Service has {found} endpoints, and {maximum} of them count: a Service may not have more; divide its pods among several Services"
+    )]
+    TooManyEndpoints {
+        /// The number of its endpoints.
+        found: usize,
+        /// The number that was kept.
+        maximum: usize,
+    },
     /// The Cloud Map service has no capacity left.
     #[error(
         "{fit} of {wanted} instances fit: a Cloud Map service can have {limit}, and {others} in it are not ours"
@@ -364,7 +374,8 @@ impl Reason {
             Self::ServiceConnect => ("ServiceConnect", true, Owner),
             Self::IdTaken(_) => ("IdTaken", true, Owner),
             Self::Maximum { set_by: SetBy::Annotation, .. } => ("MaxInstances", false, Others),
-            Self::Maximum { set_by: SetBy::NamePolicy, .. } => ("MaxInstances", false, Owner),
+            Self::Maximum { .. } => ("MaxInstances", false, Owner),
+            Self::TooManyEndpoints { .. } => ("TooManyEndpoints", false, Owner),
             Self::ServiceFull { .. } => ("ServiceFull", true, Owner),
             Self::NoneReady { .. } => ("NoneReady", true, Owner),
             Self::EndpointsTruncated => ("EndpointsTruncated", true, Owner),
@@ -414,9 +425,12 @@ impl Reason {
         )
     }
 
-    /// Whether the reason is the capacity of Cloud Map.
+    /// Whether the reason is the capacity of Cloud Map, or of the function.
     pub fn is_about_capacity(&self) -> bool {
-        matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
+        matches!(
+            self,
+            Self::ServiceFull { .. } | Self::TooManyEndpoints { .. } | Self::LimitExceeded { .. }
+        )
     }
 
     /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service

@@ -5,15 +5,15 @@
 use std::net::IpAddr;
 
 use super::instance::Identity;
-use super::names::NamePermit;
+use super::names::{NamePermit, SetBy};
 use super::reason::Reason;
 use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
-    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, Marks, NoAddress, Owner,
-    PortReference, PublishedService, Records, ServiceKind, ServiceRef, is_checkable,
-    is_publishable, join, join_or, without_leading_zeros,
+    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, INSTANCES_OF_NAME, Marks,
+    NoAddress, Owner, PortReference, PublishedService, Records, ServiceKind, ServiceRef,
+    is_checkable, is_publishable, join, join_or, without_leading_zeros,
 };
 
 /// The longest list of ports in a report, in characters.
@@ -157,6 +157,22 @@ impl InstanceTemplate<'_> {
         let unclear = meant.into_iter().map(IpAddr::V4).collect();
         let allowed = Identity { ipv4, ipv6, ..Identity::default() };
         (allowed, EndpointInstances { instances: Vec::new(), held_back, unclear })
+    }
+
+    /// The annotated or the allowed maximum of instances, with the source of the number.
+    pub fn maximum(&self) -> Option<(usize, SetBy)> {
+        let annotated = self.claims.maximum.map(|count| (count, SetBy::Annotation));
+        let allowed = self.permit.maximum().map(|count| (count, SetBy::NamePolicy));
+        annotated.into_iter().chain(allowed).min()
+    }
+
+    /// The most instances that the endpoints of an annotated Service can be here.
+    pub fn most_instances(&self) -> usize {
+        let endpoints = self.published.endpoints.iter().flatten();
+        let endpoints = endpoints.filter(|endpoint| endpoint.is_published(self.claims)).count();
+        let ports = if self.distinguishes_ports() { self.claims.ports.len().max(1) } else { 1 };
+        let maximum = self.maximum().map_or(INSTANCES_OF_NAME, |(maximum, _)| maximum);
+        (endpoints * ports).min(maximum).min(INSTANCES_OF_NAME)
     }
 
     /// Whether instances that differ only in their port are different instances.

@@ -11,8 +11,8 @@ use super::observation::Observation;
 use super::reason::Reason;
 use super::shape::InstanceTemplate;
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Owner, PublishedService, ServiceKey,
-    ServiceKind, ServiceRef,
+    Attributes, Claims, CloudMapService, Endpoint, INSTANCES_OF_NAME, INSTANCES_OF_SERVICE, Owner,
+    PublishedService, ServiceKey, ServiceKind, ServiceRef,
 };
 
 /// The instances that a Cloud Map service should have for the holder of the name.
@@ -24,6 +24,8 @@ pub struct WantedInstances<'a> {
     /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
     /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
+    /// The most instances that the Service may want here by the limits of the function.
+    pub room: (usize, SetBy),
     /// Addresses for which no instance could be derived: instances registered for them stay.
     pub unclear: BTreeSet<IpAddr>,
     /// Whether one of the endpoints is ready, including those without a derived instance.
@@ -53,9 +55,10 @@ impl WantedInstances<'_> {
     /// registered, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
     pub fn limit(&mut self, present: &Present) {
         let wanted = self.instances.len();
-        let Some((maximum, set_by)) = self.maximum().filter(|(count, _)| wanted > *count) else {
+        let (maximum, set_by) = self.maximum();
+        if wanted <= maximum {
             return;
-        };
+        }
         let mut kept = BTreeMap::new();
         for (new_id, id) in present.kept_for(self) {
             kept.insert(new_id.clone(), id.clone());
@@ -72,7 +75,13 @@ impl WantedInstances<'_> {
             (terminates, is_refused && !is_present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
-        self.held_back.push(Reason::Maximum { maximum, set_by, wanted });
+        self.held_back.push(match set_by {
+            SetBy::Name => {
+                let (fit, limit, others) = (maximum, INSTANCES_OF_NAME, present.count_others());
+                Reason::ServiceFull { wanted, fit, limit, others }
+            }
+            _ => Reason::Maximum { maximum, set_by, wanted },
+        });
         self.instances.retain(|id, _| !beyond.contains(id));
         for registered in beyond.iter().filter_map(|new_id| kept.get(new_id)) {
             self.beyond_maximum.insert(registered.clone(), set_by);
@@ -86,12 +95,10 @@ impl WantedInstances<'_> {
         instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
     }
 
-    /// The most instances to keep or register, with the source of the number: the smaller of the annotated number and
-    /// the allowed number.
-    pub fn maximum(&self) -> Option<(usize, SetBy)> {
-        let annotated = self.template.claims.maximum.map(|count| (count, SetBy::Annotation));
-        let allowed = self.template.permit.maximum().map(|count| (count, SetBy::NamePolicy));
-        annotated.into_iter().chain(allowed).min()
+    /// The most instances to keep or register, with the source of the number: the smallest of the annotated number, the
+    /// allowed number and the limits of the function.
+    pub fn maximum(&self) -> (usize, SetBy) {
+        self.template.maximum().map_or(self.room, |maximum| maximum.min(self.room))
     }
 
     /// # Errors
@@ -123,6 +130,10 @@ impl WantedInstances<'_> {
         for endpoint in published.endpoints.iter().flatten() {
             if !endpoint.is_published(claims) {
                 continue;
+            }
+            // More of them would only be left out again, and each of a few thousand endpoints may have twenty ports.
+            if self.instances.len() >= INSTANCES_OF_SERVICE {
+                break;
             }
             let fit = template.fit(endpoint, &self.holder, &observation.owner);
             self.ready |= !fit.instances.is_empty() || !fit.unclear.is_empty();
@@ -162,6 +173,7 @@ impl Observation {
         let mut wanted = WantedInstances {
             holder: holder.clone(),
             instances: BTreeMap::new(),
+            room: self.room(key, holder, template),
             unclear: BTreeSet::new(),
             ready: false,
             beyond_maximum: BTreeMap::new(),
@@ -173,6 +185,36 @@ impl Observation {
             wanted.add_endpoints(self);
         }
         Ok(wanted)
+    }
+
+    /// The most instances of the holder under `key` by the limits of the function: what the names before it in the
+    /// annotation leave of those of the Service.
+    fn room(
+        &self,
+        key: &ServiceKey,
+        holder: &ServiceRef,
+        template: InstanceTemplate<'_>,
+    ) -> (usize, SetBy) {
+        let claims = template.claims;
+        let mut left = INSTANCES_OF_SERVICE;
+        if claims.names.len() > INSTANCES_OF_SERVICE / INSTANCES_OF_NAME {
+            for name in &claims.names {
+                match self.key(holder, &claims.namespace, name) {
+                    Ok(before) if before != *key => {
+                        let existing = self.registry.services.get(&before);
+                        let kind = existing.map_or(template.kind, |service| service.kind);
+                        let template = InstanceTemplate { kind, ..template };
+                        left = left.saturating_sub(template.most_instances());
+                    }
+                    _ => break,
+                }
+            }
+        }
+        if left < INSTANCES_OF_NAME {
+            (left, SetBy::Service)
+        } else {
+            (INSTANCES_OF_NAME, SetBy::Name)
+        }
     }
 
     fn claims_of(&self, holder: &ServiceRef) -> Result<(&PublishedService, &Claims), Reason> {
@@ -236,6 +278,12 @@ impl<'a> Present<'a> {
     /// Whether an instance of ours is marked for this Service.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
         self.owner.marks_for(self.ours[id].attributes, service)
+    }
+
+    /// The number of instances that are not ours.
+    fn count_others(&self) -> usize {
+        let all = self.service.and_then(|service| service.instances.as_ref());
+        all.map_or(0, |all| all.len()).saturating_sub(self.ours.len())
     }
 
     /// The keys that were added by hand to instances of ours that are marked for this Service.

@@ -134,6 +134,7 @@ fn service(member: &Member, place: (usize, usize), endpoints: usize) -> Publishe
         families: [Family::V4].into(),
         endpoints: Some(endpoints),
         truncated: false,
+        left_out: 0,
         unknown_annotations: None,
         export: Some(Arc::new(exported)),
     }

@@ -273,27 +273,31 @@ fn claimed(plan: &Plan) -> Vec<&str> {
 }
 
 #[test]
-fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
-    let plan = |count, rules| World::of(with_names(count)).under(rules).plan();
+fn names_that_are_left_out_are_counted_and_a_rule_may_leave_out_more() {
+    let plan = |(names, left_out), rules| {
+        World::of(with_names(names).names_left_out(left_out)).under(rules).plan()
+    };
     let cases = [
-        (20, Rules::default(), 20, 0),
-        (21, Rules::default(), 20, 1),
-        (3, rules(&[("maxNames", json!(3))]), 3, 0),
-        (4, rules(&[("maxNames", json!(3))]), 3, 1),
-        (40, rules(&[("maxNames", json!(30))]), 20, 1),
+        ((40, 0), Rules::default(), 40, 0),
+        ((40, 1), Rules::default(), 40, 1),
+        ((3, 0), rules(&[("maxNames", json!(3))]), 3, 0),
+        ((4, 0), rules(&[("maxNames", json!(3))]), 3, 1),
+        ((40, 5), rules(&[("maxNames", json!(30))]), 30, 1),
+        ((40, 5), rules(&[("maxNames", json!(50))]), 40, 1),
     ];
     for (asked, rules, expected, lines) in cases {
         let plan = plan(asked, rules);
         let first: Vec<String> = (0..expected).map(|index| format!("web-{index:02}")).collect();
-        assert_eq!(claimed(&plan), first, "{asked}");
+        assert_eq!(claimed(&plan), first, "{asked:?}");
         let codes = plan.held_back.iter().map(|it| it.reason.code());
-        assert_eq!(codes.collect::<Vec<_>>(), vec!["TooManyNames"; lines], "{asked}");
+        assert_eq!(codes.collect::<Vec<_>>(), vec!["TooManyNames"; lines], "{asked:?}");
     }
-    let planned = |count, rules| {
-        let plan = plan(count, rules);
+    let planned = |asked, rules| {
+        let plan = plan(asked, rules);
         plan.held_back.iter().map(|it| it.reason.to_string()).collect::<Vec<_>>().join("\n")
     };
-    let both = [planned(25, Rules::default()), planned(25, rules(&[("maxNames", json!(2))]))];
+    let both =
+        [planned((20, 5), Rules::default()), planned((20, 5), rules(&[("maxNames", json!(2))]))];
     assert_snapshot!(both.join("\n"), @r"
     25 names are requested, and the first 20 are claimed: a Service may not claim more
     25 names are requested, and the first 2 are claimed: maxNames of NAME_POLICY is the limit

@@ -27,6 +27,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         keeps_serving: false,
         keeps_last: false,
         names: vec![ServiceName::parse(&claimed).expect("a name")],
+        names_left_out: 0,
         namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
         ttl: None,
         routing_policy: None,
@@ -42,6 +43,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         families: BTreeSet::from([Family::V4]),
         endpoints: Some(Vec::new()),
         truncated: false,
+        left_out: 0,
     };
     Kubernetes { name: named(name), annotated }
 }
@@ -50,6 +52,12 @@ impl Kubernetes {
     /// Also claims this name in the same Cloud Map namespace.
     pub fn also(mut self, name: &str) -> Self {
         self.claims().names.push(ServiceName::parse(name).expect("a name"));
+        self
+    }
+
+    /// Asks for more names than a Service may claim.
+    pub fn names_left_out(mut self, count: usize) -> Self {
+        self.claims().names_left_out = count;
         self
     }
 

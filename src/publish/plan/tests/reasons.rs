@@ -39,6 +39,8 @@ fn reasons() -> Vec<Reason> {
         Reason::IdTaken("a".into()),
         maximum(SetBy::Annotation),
         maximum(SetBy::NamePolicy),
+        maximum(SetBy::Service),
+        Reason::TooManyEndpoints { found: 2, maximum: 1 },
         Reason::ServiceFull { wanted: 2, fit: 1, limit: 1, others: 0 },
         Reason::NoneReady { kept: 1 },
         Reason::EndpointsTruncated,
@@ -101,6 +103,8 @@ fn what_follows_from_each_reason() {
     IdTaken: kept out, event
     MaxInstances: none
     MaxInstances: event
+    MaxInstances: event
+    TooManyEndpoints: event, capacity
     ServiceFull: kept out, event, capacity
     NoneReady: kept out, event
     EndpointsTruncated: kept out, event
