@@ -236,6 +236,8 @@ pub enum Error {
         "EKS returned the cluster {described}, but CLUSTERS names {configured}: is the role right?"
     )]
     OtherCluster { configured: ClusterArn, described: ClusterArn },
+    #[error("cannot describe the cluster {0}: EKS did not answer in time")]
+    Late(ClusterArn),
     #[error("no AWS credentials are configured to sign a token for the cluster {0}")]
     NoCredentials(ClusterArn),
     #[error(transparent)]

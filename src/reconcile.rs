@@ -122,16 +122,42 @@ impl Invocation<'_> {
         cluster: &Cluster,
         run: impl AsyncFn(&Connection) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let connection = self.deadline.until_stop(self.clients.connect(cluster)).await??;
+        let connection = self.connect(cluster).await?;
         match run(&connection).await {
             Err(Error::Publish(Failed::Unread(observe::Error::Kubernetes(error))))
                 if connection.reused && error.may_be_stale() =>
             {
-                let again = self.clients.reconnect(cluster);
-                run(&self.deadline.until_stop(again).await??).await
+                run(&self.reconnect(cluster).await?).await
             }
             result => result,
         }
+    }
+
+    /// The connection to a cluster in this invocation.
+    ///
+    /// # Errors
+    /// Returns an error if EKS cannot describe the cluster, describes another one or does not answer in time.
+    pub(crate) async fn connect(&self, cluster: &Cluster) -> Result<Connection, clients::Error> {
+        self.connection(cluster, self.clients.connect(cluster)).await
+    }
+
+    /// A new connection, from a new description of the cluster.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, clients::Error> {
+        self.connection(cluster, self.clients.reconnect(cluster)).await
+    }
+
+    async fn connection(
+        &self,
+        cluster: &Cluster,
+        connecting: impl Future<Output = Result<Connection, clients::Error>>,
+    ) -> Result<Connection, clients::Error> {
+        let connected = self.deadline.half(connecting).await;
+        let connection = connected.map_err(|_| clients::Error::Late(cluster.arn.clone()))??;
+        let kubernetes = connection.kubernetes.until(self.deadline.stop);
+        Ok(Connection { kubernetes, ..connection })
     }
 
     /// The options for a plan that is made from reads that begin now.

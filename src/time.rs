@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::{Instant, Timeout, timeout_at};
+use tokio::time::{Instant, Timeout, timeout, timeout_at};
 
 use crate::model::Timestamp;
 
@@ -63,6 +63,12 @@ impl Deadline {
     /// Work that was started, which is given up at the end, with an error then.
     pub fn until_end<W: Future>(&self, work: W) -> Timeout<W> {
         timeout_at(self.end, work)
+    }
+
+    /// Work that is given up when half of the time until `stop` is over, with an error then: something that does not
+    /// answer leaves as much to all that comes after it.
+    pub fn half<W: Future>(&self, work: W) -> Timeout<W> {
+        timeout(self.stop.saturating_duration_since(Instant::now()) / 2, work)
     }
 
     /// Whether new work may be started.

@@ -189,7 +189,7 @@ impl Invocation<'_> {
         cluster: &Cluster,
         takes_part: bool,
     ) -> Result<MultiClusterReport, Error> {
-        let connection = self.clients.connect(cluster).await?;
+        let connection = self.connect(cluster).await?;
         let kubernetes = &connection.kubernetes;
         let mut report = MultiClusterReport::default();
         let owner = OwnerLabel::new(&self.settings.owner_id);

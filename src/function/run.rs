@@ -14,6 +14,7 @@ use crate::clients::RegistryKey;
 use crate::event::{self, Scope, Unusable};
 use crate::model::Selection;
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
+use crate::publish::shuffle;
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Dropped, Mode, Report};
 use crate::settings::Cluster;
@@ -39,7 +40,9 @@ impl Function {
         let time = time_to_read(invocation);
         let registries = self.registries_of(self.selected_clusters(selections), time).await;
         let mut run = Run { function: self, invocation, registries };
-        let runs = selections.iter().map(|(index, selection)| {
+        // Another order each minute: clusters that take all their time starve no other.
+        let in_order = shuffle(invocation.now, selections.iter().collect());
+        let runs = in_order.into_iter().map(|(index, selection)| {
             let run = run.cluster(&self.settings.clusters[index], selection);
             async move { (index, Box::pin(run).await) }
         });

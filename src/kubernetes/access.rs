@@ -100,8 +100,8 @@ impl Kubernetes {
             ..SelfSubjectAccessReviewSpec::default()
         };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-        let answer = api.create(&PostParams::default(), &review).await;
-        let answer = answer.map_err(|error| Error::new("review the permissions", error))?;
+        let action = || format!("review the permission to {verb} {resource}");
+        let answer = self.in_time(action, api.create(&PostParams::default(), &review)).await?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

@@ -86,9 +86,8 @@ impl Kubernetes {
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
         let reads = stream::iter(services.clone()).map(|service| async move {
             let api: Api<CoreEndpoints> = Api::namespaced(self.client.clone(), &service.namespace);
-            let found = api.get_opt(&service.name).await.map_err(|source| {
-                Error::new(format!("get the Endpoints of Service {service}"), source)
-            })?;
+            let action = || format!("get the Endpoints of Service {service}");
+            let found = self.in_time(action, api.get_opt(&service.name)).await?;
             Ok((service, from_core(&found.unwrap_or_default())))
         });
         reads.buffer_unordered(CONCURRENCY).try_collect().await

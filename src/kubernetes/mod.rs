@@ -24,6 +24,7 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use kube::client::{Body, ClientBuilder, DynBody, retry};
 use kube::core::Status;
 use kube::{Client, Config};
+use tokio::time::{Instant, timeout};
 use tower::{BoxError, buffer, filter, util};
 
 use crate::model::{BearerTokens, EksCluster, Family};
@@ -43,11 +44,46 @@ const MAX_NAMED: usize = 40;
 pub struct Kubernetes {
     client: Client,
     remembered: Arc<remembered::Remembered>,
+    /// When the run ends; `None`: reads take as long as they need.
+    stop: Option<Instant>,
 }
 
 impl Kubernetes {
     pub fn new(client: Client) -> Self {
-        Self { client, remembered: Arc::default() }
+        Self { client, remembered: Arc::default(), stop: None }
+    }
+
+    /// The same in a run that ends at `stop`.
+    #[must_use]
+    pub fn until(self, stop: Instant) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// A whole read, with all pages of a list. It may take half of the time that the run has left.
+    ///
+    /// A server that sends a byte now and then never runs into a timeout of the connection, and keeps its cluster's place
+    /// among those that are read at once. With this limit others get it in the same run, however many do so. A constant
+    /// would have to be longer than the longest list of the largest cluster takes, tens of seconds. Half of five minutes
+    /// is enough for a hundred thousand Services, and a cluster that needs more has no time left for its changes.
+    async fn in_time<T>(
+        &self,
+        action: impl FnOnce() -> String,
+        read: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Error> {
+        let Some(stop) = self.stop else {
+            return read.await.map_err(|error| Error::new(action(), error));
+        };
+        let start = Instant::now();
+        let time = stop.saturating_duration_since(start) / 2;
+        match timeout(time, read).await {
+            Ok(read) => read.map_err(|error| Error::new(action(), error)),
+            Err(_) => Err(Error {
+                action: action(),
+                class: ErrorClass::Late,
+                is_of_multi_cluster: false,
+                source: RequestCause::Late(time),
+            }),
+        }
     }
 }
 
@@ -73,6 +109,9 @@ pub enum RequestCause {
     /// There was no complete reply.
     #[error(transparent)]
     Client(Box<kube::Error>),
+    /// It was given up.
+    #[error("given up after {} s, half of the time that was left", .0.as_secs())]
+    Late(Duration),
 }
 
 /// The kind of a failure, which decides the next step.
@@ -86,6 +125,8 @@ pub enum ErrorClass {
     Unreachable,
     /// The server returned an error or an unexpected object.
     Failed,
+    /// The server did not answer to the end in the time of the run.
+    Late,
 }
 
 fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str {
@@ -99,6 +140,7 @@ fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str 
         ErrorClass::Forbidden => "it is not allowed (403): is deploy/rbac.yaml applied?",
         ErrorClass::Unreachable => "the API server cannot be reached, or its response was cut off",
         ErrorClass::Failed => "the API server answered with an error",
+        ErrorClass::Late => "the API server did not answer to the end in time",
     }
 }
 

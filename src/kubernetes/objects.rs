@@ -94,18 +94,22 @@ impl Kubernetes {
         list: &List<'_>,
         add: impl Fn(&mut A, K),
     ) -> Result<A, Error> {
-        let mut restarts = 0;
-        loop {
-            match self.fold_once(list, &add).await {
-                // 410: the server has compacted the revision of the token. The token that it offers would mix two
-                // revisions, so the list is restarted.
-                Err(RequestError::Api(status)) if status.code == 410 && restarts < MAX_RESTARTS => {
-                    restarts += 1;
+        let read = async {
+            let mut restarts = 0;
+            loop {
+                match self.fold_once(list, &add).await {
+                    // 410: the server has compacted the revision of the token. The token that it offers would mix two
+                    // revisions, so the list is restarted.
+                    Err(RequestError::Api(status))
+                        if status.code == 410 && restarts < MAX_RESTARTS =>
+                    {
+                        restarts += 1;
+                    }
+                    folded => return folded,
                 }
-                Err(source) => return Err(Error::new(format!("list {}", list.name), source)),
-                Ok(folded) => return Ok(folded),
             }
-        }
+        };
+        self.in_time(|| format!("list {}", list.name), read).await
     }
 
     async fn fold_once<K: DeserializeOwned, A: Default>(
@@ -172,11 +176,14 @@ impl Kubernetes {
         noun: &str,
         is_absent: fn(&Status) -> bool,
     ) -> Result<Option<K>, Error> {
-        match self.send(Request::new(path).get(name, &GetParams::default())).await {
-            Ok(FromObject(found)) => Ok(Some(found)),
-            Err(RequestError::Api(status)) if is_absent(&status) => Ok(None),
-            Err(error) => Err(Error::new(format!("get {noun}"), error)),
-        }
+        let read = async {
+            match self.send(Request::new(path).get(name, &GetParams::default())).await {
+                Ok(FromObject(found)) => Ok(Some(found)),
+                Err(RequestError::Api(status)) if is_absent(&status) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        self.in_time(|| format!("get {noun}"), read).await
     }
 
     /// The same by a reference, which may have a name that no object can have.

@@ -80,9 +80,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the server does not answer.
     pub async fn version(&self) -> Result<String, Error> {
-        let version = self.client.apiserver_version().await;
-        let version =
-            version.map_err(|source| Error::new("read the version of the server", source))?;
+        let action = || "read the version of the server".to_owned();
+        let version = self.in_time(action, self.client.apiserver_version()).await?;
         Ok(format!("{}.{}", version.major, version.minor))
     }
 
@@ -159,12 +158,12 @@ impl Kubernetes {
     }
 
     async fn discover(&self) -> Result<BTreeSet<String>, Error> {
-        let failed = |source| Error::new("list the API groups", source);
-        let groups = self.client.list_api_groups().await.map_err(failed)?.groups;
+        let action = || "list the API groups".to_owned();
+        let groups = self.in_time(action, self.client.list_api_groups()).await?.groups;
         // Every server has groups, so a document without groups is an error.
         if groups.is_empty() {
             let status = Status::failure("API discovery lists no group", "NoGroups");
-            return Err(failed(kube::Error::Api(status.boxed())));
+            return Err(Error::new(action(), kube::Error::Api(status.boxed())));
         }
         let versions = groups.into_iter().flat_map(|group| group.versions);
         Ok(versions.map(|version| version.group_version).collect())
@@ -181,11 +180,12 @@ impl Kubernetes {
         if answer(known, &(), SERVED_TTL).is_some() {
             return Ok(true);
         }
-        let failed = |error| Error::new("read the schema of ServiceImports", error);
+        let action = || "read the schema of ServiceImports".to_owned();
         let path = format!("/openapi/v3/apis/{}", Kind::ServiceImport.api_version());
         let request = http::Request::get(path).body(Vec::new());
-        let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
-        let text = self.client.request_text(request).await.map_err(failed)?;
+        let request =
+            request.map_err(|error| Error::new(action(), kube::Error::HttpError(error)))?;
+        let text = self.in_time(action, self.client.request_text(request)).await?;
         let declares = text.contains("\"endpointSliceObjects\"");
         keep_answer(known, (), declares.then_some(()));
         Ok(declares)

@@ -57,7 +57,7 @@ impl Invocation<'_> {
             return None;
         }
         let joined = async {
-            let connection = match self.clients.connect(cluster).await {
+            let connection = match self.connect(cluster).await {
                 Ok(connection) => connection,
                 Err(error) => return Err(unread(&error)),
             };
@@ -65,7 +65,7 @@ impl Invocation<'_> {
             let member = match self.read_member(cluster, connection, selection).await {
                 // Only this error: a server that does not answer would take its 30 seconds twice.
                 Err(Refused::Cluster(error)) if is_reused && error.is_failed_handshake() => {
-                    match self.clients.reconnect(cluster).await {
+                    match self.reconnect(cluster).await {
                         Ok(connection) => self.read_member(cluster, connection, selection).await,
                         Err(error) => return Err(unread(&error)),
                     }

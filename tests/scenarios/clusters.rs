@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, READER, web_of};
+use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, READER, give_pods, web_of};
 use crate::queue::{batch, failures, message, scope};
 use crate::run::{converge, problem, sync};
 use testbed::function::{event, invoke, invoke_until};
@@ -50,6 +51,38 @@ async fn schedule_serves_every_cluster_that_it_can_and_names_the_others_in_the_e
         assert!(problem(&report, cluster).contains(helps), "{cluster}: {report}");
     }
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.4.1"]);
+}
+
+/// A byte every two seconds keeps a connection open for longer than any invocation.
+#[tokio::test(start_paused = true)]
+async fn clusters_that_dribble_keep_no_other_from_its_turn() {
+    let fleet = Fleet::start().await;
+    let mut arns = Vec::new();
+    for index in 0..8 {
+        let (server, arn) = cluster(&fleet, &format!("dribbling-{index}"), "10.0.1.1").await;
+        server.fail(Fault::always("/", FaultKind::Dribble(Duration::from_secs(2))));
+        arns.push(arn);
+    }
+    let (good, arn) = cluster(&fleet, "good", "10.0.9.0").await;
+    arns.push(arn);
+    fleet.cloud_map.watch_over(OWNER, &arns);
+    let function = fleet.serving(&json!(arns)).await;
+    for last in 1..=3 {
+        let pod = format!("10.0.9.{last}");
+        give_pods(&good, "web", &[&pod]);
+        let start = Instant::now();
+
+        let deadline = Deadline::after(Duration::from_mins(1));
+        let schedule = event("schedule-eventbridge-scheduler");
+        let answer = invoke_until(&function, &schedule, deadline).await;
+
+        assert!(start.elapsed() < Duration::from_mins(1), "{:?}", start.elapsed());
+        let report = answer.report.expect("a report");
+        assert_eq!((report.counts.unreadable, fleet.addresses("prod", "web")), (8, vec![pod]));
+        let problem = problem(&report, "dribbling-0");
+        assert!(problem.contains("list the headless Services"), "{problem}");
+        fleet.clock.advance(Duration::from_mins(1));
+    }
 }
 
 #[tokio::test]

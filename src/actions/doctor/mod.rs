@@ -228,6 +228,7 @@ fn classify_refusal(error: &kubernetes::Error, cluster: &EksCluster) -> Check {
             "another endpoint responds in place of the API server: look for a proxy on the route",
         ),
         ErrorClass::Failed => ("api", "try again: the API server returned an error"),
+        ErrorClass::Late => ("api", "try again: the API server accepts connections and is silent"),
     };
     Check::failed(name, chain(error), fix)
 }

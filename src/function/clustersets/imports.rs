@@ -16,6 +16,7 @@ use crate::import::{Imported, OwnRecord, sources};
 use crate::model::{ClusterId, ClustersetId, Overlay, Selection, ServiceRef};
 use crate::publish::exports::Offer;
 use crate::publish::observe::{ReadClusterset, Served, SharedRegistry};
+use crate::publish::shuffle;
 use crate::reconcile::{Invocation, Joined};
 
 /// The imports of a run.
@@ -75,7 +76,7 @@ impl Clustersets<'_> {
                 Some((index, joined.import(known, run).await?))
             }
         });
-        let imports: Vec<_> = imports.collect();
+        let imports = shuffle(invocation.now, imports.collect());
         let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
         let imported = imports.filter_map(|it| async { it }).collect().await;
         Imports { sets, imported }

@@ -20,7 +20,7 @@ use super::run::{CONCURRENT_CLUSTERS, Registries, Runs};
 use super::{Function, Selections};
 use crate::clients::RegistryKey;
 use crate::model::{ClustersetId, Selection};
-use crate::publish::{exports, observe};
+use crate::publish::{exports, observe, shuffle};
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
 
@@ -82,7 +82,7 @@ impl<'a> Clustersets<'a> {
         let exports = by_id.into_values().map(|of_id| async move {
             stream::iter(of_id).then(|it| it).collect::<Vec<_>>().await
         });
-        let exports: Vec<_> = exports.collect();
+        let exports = shuffle(self.invocation.now, exports.collect());
         let exports = stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS);
         exports.flat_map(stream::iter).filter_map(|it| async { it }).collect().await
     }
@@ -110,18 +110,19 @@ impl Function {
         invocation: &'a Invocation<'a>,
         selections: &Selections,
     ) -> JoinedMembers<'a> {
-        let importers = self.importers(selections).into_iter();
-        let joins = importers.map(|(index, selection)| async move {
-            let may_wait = selections.of(index).is_some() || invocation.mode == Mode::Plan;
-            if let Some(obstacle) = self.silent.obstacle(index).filter(|_| !may_wait) {
-                return Some((index, Err(obstacle)));
-            }
-            let (cluster, asked) = (&self.settings.clusters[index], Instant::now());
-            let joined = invocation.join(cluster, &selection).await?;
-            let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.failed);
-            self.silent.note(index, asked, has_failed);
-            Some((index, joined))
-        });
+        let importers = self.importers(selections).into_iter().collect();
+        let joins =
+            shuffle(invocation.now, importers).into_iter().map(|(index, selection)| async move {
+                let may_wait = selections.of(index).is_some() || invocation.mode == Mode::Plan;
+                if let Some(obstacle) = self.silent.obstacle(index).filter(|_| !may_wait) {
+                    return Some((index, Err(obstacle)));
+                }
+                let (cluster, asked) = (&self.settings.clusters[index], Instant::now());
+                let joined = invocation.join(cluster, &selection).await?;
+                let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.failed);
+                self.silent.note(index, asked, has_failed);
+                Some((index, joined))
+            });
         let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
         joins.filter_map(|it| async { it }).collect().await
     }

@@ -157,7 +157,7 @@ impl Clustersets<'_> {
     /// shows nothing.
     async fn was_member(&self, index: usize) -> bool {
         let cluster = &self.function.settings.clusters[index];
-        let Ok(connection) = self.function.clients.connect(cluster).await else { return false };
+        let Ok(connection) = self.invocation.connect(cluster).await else { return false };
         let arn = &connection.cluster.arn;
         let known = stream::iter(self.registries.values()).filter_map(async |it| it.known().await);
         let has_record = known.any(async |registry| members::has_record(&registry, arn));

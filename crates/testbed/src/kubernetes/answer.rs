@@ -4,12 +4,13 @@
 //! What the server answers, in JSON or in plain text, whole or cut.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::Response;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use super::access::User;
@@ -68,7 +69,7 @@ pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Respons
     if let Some(FaultKind::Late(delay)) = fault {
         tokio::time::sleep(delay).await;
     }
-    answer.into_response(matches!(fault, Some(FaultKind::TruncatedBody)))
+    answer.into_response(fault.as_ref())
 }
 
 /// The answer, and for a refused token why it was refused.
@@ -218,8 +219,8 @@ impl Answer {
         Self { status, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body }
     }
 
-    /// The response, cut in the middle where a fault says so.
-    pub fn into_response(self, truncated: bool) -> Response {
+    /// The response, cut or slowed down by the fault.
+    pub fn into_response(self, fault: Option<&FaultKind>) -> Response {
         let mut builder = Response::builder()
             .status(self.status)
             .header("content-type", self.content_type)
@@ -227,7 +228,11 @@ impl Answer {
         for (name, value) in self.headers {
             builder = builder.header(name, value);
         }
-        let body = if truncated { half(self.body) } else { self.body.into() };
+        let body = match fault {
+            Some(FaultKind::TruncatedBody) => half(self.body),
+            Some(FaultKind::Dribble(pause)) => dribble(self.body, *pause),
+            _ => self.body.into(),
+        };
         builder.body(body).expect("valid headers")
     }
 }
@@ -240,6 +245,15 @@ impl From<Failure> for Answer {
         }
         answer
     }
+}
+
+/// One byte after the other, each after a pause.
+fn dribble(body: Vec<u8>, pause: Duration) -> Body {
+    let bytes = stream::iter(body).then(move |byte| async move {
+        tokio::time::sleep(pause).await;
+        Ok::<_, std::io::Error>(vec![byte])
+    });
+    Body::from_stream(bytes)
 }
 
 /// The first half of a body, then a closed connection. The pause between lets the half reach the

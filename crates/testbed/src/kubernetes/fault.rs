@@ -39,6 +39,8 @@ pub enum FaultKind {
     Slow(Duration),
     /// It is done, and the answer comes that much later.
     Late(Duration),
+    /// The body comes byte by byte, with this pause before each.
+    Dribble(Duration),
     /// It is done, and the answer is a 500.
     FailAfterEffect,
     /// An HTML page with status 200, as a proxy in between would send.
