@@ -42,7 +42,11 @@ impl Invocation<'_> {
         let Some(named) = named else { return Ok(all) };
         let (mut keys, mut known) = (BTreeSet::new(), BTreeSet::new());
         for key in all {
-            known.insert(match self.clients.name_of(&key).await {
+            let named_as = match self.deadline.half(self.clients.name_of(&key)).await {
+                Ok(answer) => answer,
+                Err(_) => Err("STS did not answer in time".to_owned()),
+            };
+            known.insert(match named_as {
                 Ok(name) => {
                     // Two roles may belong to one account.
                     keys.extend((name == *named).then_some(key));

@@ -1,6 +1,8 @@
 //! The commands of direct invocations: resolves the clusters of the scope, runs the action over them, and returns its
 //! report or answer.
 
+use futures_util::{StreamExt, stream};
+
 use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, Command, Scope};
@@ -21,11 +23,16 @@ impl Function {
         if let Some(error) = self.reserved(command.action, qualifier) {
             return Reply::refused(error);
         }
-        let answer = match command.action {
-            Action::Purge => Box::pin(self.purge(command, deadline)).await,
-            _ => Box::pin(self.run_selected(command, deadline)).await,
+        let answer = async {
+            match command.action {
+                Action::Purge => Box::pin(self.purge(command, deadline)).await,
+                _ => Box::pin(self.run_selected(command, deadline)).await,
+            }
         };
-        answer.unwrap_or_else(Reply::refused)
+        // Each read ends before. A person gets an answer also if one does not.
+        let in_time = deadline.until_end(answer).await;
+        let in_time = in_time.unwrap_or(Err(Error::Late(command.action)));
+        in_time.unwrap_or_else(Reply::refused)
     }
 
     /// The error of an action that is reserved to an alias, if it was called in another way.
@@ -120,12 +127,14 @@ impl run::Run<'_> {
     }
 
     async fn doctor(&self, selections: &Selections) -> Reply {
-        let mut checkups = Vec::new();
-        for cluster in self.function.selected_clusters(selections) {
+        // Side by side: one that does not answer takes no time from the others.
+        let checkups = self.function.selected_clusters(selections).map(|cluster| async {
             let checks = self.invocation.check_cluster(cluster, self.registry(cluster)).await;
-            checkups.push(ClusterCheckup { cluster: cluster.arn.to_string(), checks });
-        }
-        Reply::to_query(Checkup::new(checkups))
+            ClusterCheckup { cluster: cluster.arn.to_string(), checks }
+        });
+        let checkups: Vec<_> = checkups.collect();
+        let checkups = stream::iter(checkups).buffered(run::CONCURRENT_CLUSTERS);
+        Reply::to_query(Checkup::new(checkups.collect().await))
     }
 
     async fn explain(&self, selections: &Selections, command: &Command) -> Result<Reply, Error> {

@@ -162,6 +162,11 @@ pub enum Error {
         .through.as_ref().map_or("without one".to_owned(), |it| format!("through {it}"))
     )]
     NotThroughAlias { action: event::Action, alias: String, through: Option<String> },
+    /// Something did not answer in the time of the invocation.
+    #[error(
+        "{0} was not done in the time of this invocation; the log has what was done until then"
+    )]
+    Late(event::Action),
     /// The policy does not allow a purge.
     #[error(
         "a purge deregisters all instances of a cluster, and POLICY={0} does not allow that: set POLICY to sync"
@@ -185,6 +190,7 @@ impl Error {
             Self::Event(_) => "InvalidEvent",
             Self::Cluster(_) => "UnknownCluster",
             Self::NotThroughAlias { .. } => "NotThroughAlias",
+            Self::Late(_) => "OutOfTime",
             Self::Policy(_) => "PolicyForbids",
             Self::Registry(_) => "UnknownRegistry",
             Self::Unexplained(_) => "Unreadable",

@@ -1,15 +1,21 @@
 //! The action `doctor`: every thing that the function needs is checked, and each that is missing is reported
 //! with what to do, without a write.
 
+use std::time::Duration;
+
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::{Check, CheckOutcome};
+use cloud_map_sync::time::Deadline;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::fleet::Fleet;
 use testbed::ROLE_ARN;
-use testbed::cloud_map::{Fault, FaultKind, RecordType};
-use testbed::function::invoke;
+use testbed::aws_fault::{AwsFault, AwsFaultKind};
+use testbed::cloud_map::{self, RecordType};
+use testbed::function::{invoke, invoke_until};
+use testbed::kubernetes::{Fault, FaultKind};
 
 /// `web` with one instance; the discovery plane is asked at the same address.
 pub async fn fleet() -> Fleet {
@@ -113,6 +119,87 @@ async fn what_is_missing_on_the_way_to_a_cluster_is_reported_with_what_mends_it(
     }
 }
 
+/// A call that gets no answer in the time of the invocation.
+fn silence_aws(fleet: &Fleet, operation: &str) {
+    fleet.sandbox.aws().faults.inject(AwsFault {
+        operation: operation.to_owned(),
+        kind: AwsFaultKind::Late(Duration::from_hours(1)),
+        after: 0,
+        times: usize::MAX,
+    });
+}
+
+fn silence_cluster(fleet: &Fleet, path: &str) {
+    fleet.cluster.fail(Fault::always(path, FaultKind::Slow(Duration::from_hours(1))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_answer_is_named_before_the_invocation_ends() {
+    type Silence = fn(&Fleet);
+    let cases: [(&str, Silence); 5] = [
+        ("identity", |fleet| silence_aws(fleet, "GetCallerIdentity")),
+        ("describe", |fleet| silence_aws(fleet, "DescribeCluster")),
+        ("cloud map", |fleet| {
+            let silence = cloud_map::FaultKind::Late(Duration::from_hours(1));
+            fleet.cloud_map.inject(cloud_map::Fault::on("ListNamespaces", silence).always());
+        }),
+        ("api", |fleet| silence_cluster(fleet, "/apis/authorization.k8s.io")),
+        ("read", |fleet| silence_cluster(fleet, "/api/v1/services")),
+    ];
+    for (name, silence) in cases {
+        let fleet = fleet().await;
+        let function = fleet.function().await;
+        silence(&fleet);
+        let (start, time) = (Instant::now(), Duration::from_mins(1));
+
+        let doctor = json!({ "action": "doctor" });
+        let answer = invoke_until(&function, &doctor, Deadline::after(time)).await;
+
+        assert!(start.elapsed() < time, "{name}: {:?}", start.elapsed());
+        let checkup = Checkup::deserialize(answer.response.expect("a checkup")).expect("it");
+        let silent = checkup.clusters[0].checks.iter().find(|check| check.has_failed());
+        let silent = silent.unwrap_or_else(|| panic!("{name}: {checkup}"));
+        let is_named = silent.name == name && silent.detail.contains("answer");
+        assert!(is_named, "{name}: {checkup}");
+    }
+}
+
+/// Cloud Map, the cluster and EKS in turn.
+#[tokio::test(start_paused = true)]
+async fn every_command_answers_before_its_invocation_ends() {
+    type Silence = fn(&Fleet);
+    let silences: [Silence; 4] = [
+        |fleet| silence_aws(fleet, "GetCallerIdentity"),
+        |fleet| silence_aws(fleet, "DescribeCluster"),
+        |fleet| silence_cluster(fleet, "/"),
+        |fleet| {
+            let silence = cloud_map::FaultKind::Late(Duration::from_hours(1));
+            fleet.cloud_map.inject(cloud_map::Fault::on("*", silence).always());
+        },
+    ];
+    for silence in silences {
+        for command in [
+            json!({ "action": "plan" }),
+            json!({ "action": "sync" }),
+            json!({ "action": "confirm" }),
+            json!({ "action": "adopt" }),
+            json!({ "action": "status" }),
+            json!({ "action": "explain", "namespace": "shop", "service": "web" }),
+            json!({ "action": "purge", "cluster": "blue" }),
+            json!({ "action": "purge", "cluster": "blue", "registry": "111122223333/eu-central-1" }),
+        ] {
+            let fleet = fleet().await;
+            let function = fleet.function().await;
+            silence(&fleet);
+            let (start, time) = (Instant::now(), Duration::from_mins(1));
+
+            invoke_until(&function, &command, Deadline::after(time)).await;
+
+            assert!(start.elapsed() < time, "{command}: {:?}", start.elapsed());
+        }
+    }
+}
+
 #[tokio::test]
 async fn missing_rights_in_the_cluster_are_reported_one_by_one_and_events_are_no_failure() {
     let fleet = fleet().await;
@@ -145,7 +232,7 @@ async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
     let note = "  ~ cloud map  no service exists yet, so the reads of services are not tested\n";
     assert!(checkup.ok && checkup.to_string().contains(note), "{checkup}");
     fleet.dns_service("web", &[RecordType::A]);
-    fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::AccessDenied));
+    fleet.cloud_map.inject(cloud_map::Fault::on("GetInstance", cloud_map::FaultKind::AccessDenied));
     let check = failed(&fleet, &[]).await;
     assert!(check.fix.expect("a fix").contains("servicediscovery:GetInstance"));
     assert_eq!(fleet.cloud_map.count("ListInstances"), 1);

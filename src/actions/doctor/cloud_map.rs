@@ -19,7 +19,7 @@ use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Plan, Reason};
 use crate::settings::Settings;
 
-const NAME: &str = "cloud map";
+pub(super) const NAME: &str = "cloud map";
 /// An id that no instance and no operation has.
 const ABSENT_ID: &str = "cloud-map-sync-doctor";
 /// The timeout for `GetOperation`.

@@ -41,10 +41,16 @@ impl Invocation<'_> {
         }));
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
-        let read = cloud_map::check(registry, self.settings, &mut checks).await;
+        let asked = cloud_map::check(registry, self.settings, &mut checks);
+        let read = self.in_time(cloud_map::NAME, "Cloud Map", asked).await;
+        let read = read.unwrap_or_else(|late| {
+            checks.push(late);
+            None
+        });
         let (Some(connection), Some(())) = (connection, read) else { return checks };
-        let observed =
-            self.world(cluster, &connection, registry).observe(&Selection::Everything).await;
+        let world = self.world(cluster, &connection, registry);
+        let observed = self.deadline.until_stop(world.observe(&Selection::Everything)).await;
+        let observed = observed.unwrap_or_else(|elapsed| Err(elapsed.into()));
         if let Some(observed) = passed(observed, "read", TRY_AGAIN, &mut checks) {
             let plan = plan::plan(&observed);
             cloud_map::check_unread(&plan, &mut checks);
@@ -52,19 +58,39 @@ impl Invocation<'_> {
             checks.extend(cloud_map::check_dns_rights(&plan));
             checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
         }
-        Box::pin(self.check_multi_cluster(cluster, &connection, registry, &mut checks)).await;
+        let of_clusterset =
+            Box::pin(self.check_multi_cluster(cluster, &connection, registry, &mut checks));
+        if self.deadline.until_stop(of_clusterset).await.is_err() {
+            checks.push(late("clusterset", "the rest of this check has no answer"));
+        }
         checks
+    }
+
+    /// Gives a step up when half of the time that is left is over, so that those after it are tried, too.
+    async fn in_time<T>(
+        &self,
+        name: &'static str,
+        asked: &str,
+        step: impl Future<Output = T>,
+    ) -> Result<T, Check> {
+        let done = self.deadline.half(step).await;
+        done.map_err(|_| late(name, &format!("{asked} did not answer in time")))
     }
 
     async fn identity(&self, cluster: &Cluster) -> Check {
         let fix =
             "give the function a role; if CLUSTERS names a role, allow the function to assume it";
-        let identity = self.clients.identity(cluster).await;
-        identity.map_or_else(
-            |problem| Check::failed("identity", problem, fix),
-            |arn| Check::ok("identity", arn),
-        )
+        match self.in_time("identity", "STS", self.clients.identity(cluster)).await {
+            Ok(Ok(arn)) => Check::ok("identity", arn),
+            Ok(Err(problem)) => Check::failed("identity", problem, fix),
+            Err(late) => late,
+        }
     }
+}
+
+/// The failed check of a step that was given up.
+fn late(name: &'static str, detail: &str) -> Check {
+    Check::failed(name, detail, TRY_AGAIN)
 }
 
 /// The value of a step that passed. The check of one that failed is added.
@@ -118,7 +144,7 @@ impl Invocation<'_> {
         cluster: &Cluster,
         checks: &mut Vec<Check>,
     ) -> Option<Connection> {
-        let described = self.clients.reconnect(cluster).await;
+        let described = self.reconnect(cluster).await;
         let fix = described.as_ref().err().map_or("", fix_of_description);
         let connection = passed(described, "describe", fix, checks)?;
         let described = &connection.cluster;
@@ -143,6 +169,9 @@ fn fix_of_description(error: &clients::Error) -> &'static str {
     match error {
         clients::Error::Describe(eks::Error::NotFound { .. }) => {
             "check the cluster's name, Region and account in CLUSTERS"
+        }
+        clients::Error::Late(_) => {
+            "try again; in a VPC, the function needs a route to EKS: a NAT gateway, or an interface endpoint"
         }
         clients::Error::Describe(_) => {
             "the function's role, or the cluster's roleArn, needs eks:DescribeCluster"
