@@ -103,11 +103,18 @@ pub struct SliceList {
     selector: String,
 }
 
-/// The lists of slices to read, one for each namespace.
+/// With more namespaces than this, the slices of all are listed together, by the names of the Services. Each list is a
+/// request to the API server, and more of them take longer than the slices of other Services of the same names.
+const MOST_NAMESPACES: usize = 10;
+
+/// The lists of slices to read: one for each namespace if these are few.
 pub fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);
+    }
+    if names.len() > MOST_NAMESPACES {
+        return slice_lists_by_name(services);
     }
     let list = |(namespace, names): (&str, Vec<&str>)| SliceList {
         namespace: Some(namespace.to_owned()),
@@ -133,8 +140,8 @@ const MOST: usize = 8;
 /// The label of slices that names their writer.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// The lists with all slices of exported Services: few, since a member may export thousands.
-pub fn exported_slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
+/// The lists of the slices of Services of any namespace: few, since there may be thousands of these.
+pub fn slice_lists_by_name(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let namespaces: BTreeSet<&String> = services.iter().map(|it| &it.namespace).collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {
         [only] => Some((*only).clone()),
@@ -196,7 +203,7 @@ mod tests {
             ("more than eight lists", (999, 4, 63), 1, None),
         ];
         for (case, (count, namespaces, length), expected, namespace) in rows {
-            let lists = exported_slice_lists(&services(count, namespaces, length));
+            let lists = slice_lists_by_name(&services(count, namespaces, length));
             assert_eq!(lists.len(), expected, "{case}");
             for list in lists {
                 assert_eq!(list.namespace.as_deref(), namespace, "{case}");
@@ -209,9 +216,9 @@ mod tests {
     #[test]
     fn same_name_in_two_namespaces_is_one_name_and_slices_of_imports_are_left_out_of_all() {
         let web = ["shop", "team"].map(|namespace| ServiceRef::new(namespace, "web"));
-        let [list] = exported_slice_lists(&web.into()).try_into().expect("one list");
+        let [list] = slice_lists_by_name(&web.into()).try_into().expect("one list");
         assert_eq!(list.selector, "kubernetes.io/service-name=web");
-        let all = exported_slice_lists(&services(999, 2, 63)).remove(0).selector;
+        let all = slice_lists_by_name(&services(999, 2, 63)).remove(0).selector;
         assert_eq!(
             all,
             "kubernetes.io/service-name,endpointslice.kubernetes.io/managed-by!=cloud-map-sync"

@@ -10,7 +10,7 @@ use crate::fleet::{Fleet, annotated, give_pods, web_of};
 use crate::run::{converge, converged, held_back, plan, problem, report, said_of, sync};
 use testbed::ROLE_ARN;
 use testbed::function::invoke;
-use testbed::kubernetes::{Fault, FaultKind, Pod};
+use testbed::kubernetes::{Fault, FaultKind, Headless, Pod, RequestLine};
 
 /// A slice of `shop/web` as somebody writes it by hand.
 fn slice(name: &str, addresses: &[impl AsRef<str>]) -> Value {
@@ -96,6 +96,36 @@ async fn slices_and_services_of_several_pages_are_read_to_the_end() {
     let requests = fleet.cluster.requests();
     let continued = requests.iter().filter(|request| request.query.contains("continue="));
     assert!(continued.count() >= 2, "{requests:?}");
+}
+
+#[tokio::test]
+async fn slices_of_many_namespaces_are_one_list_of_the_cluster() {
+    for (namespaces, lists) in [(10, 10), (300, 1)] {
+        let fleet = Fleet::start().await;
+        for index in 0..namespaces {
+            let namespace = format!("team-{index}");
+            let name = format!("web-{index}");
+            fleet.service(Headless::new(&namespace, &name).claim(&name, "prod"));
+            let address = format!("10.0.{}.{}", index / 250, index % 250 + 1);
+            fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &address)]);
+            // Of the same name as a Service of another namespace, and not annotated.
+            let other = format!("web-{}", index + 1);
+            fleet.service(Headless::new(&namespace, &other));
+            fleet.cluster.pods(&namespace, &other, &[Pod::new("other", "10.9.9.9")]);
+        }
+        let function = fleet.function().await;
+        let report = converge(&fleet, &function).await;
+        assert_eq!(report.counts.registered, namespaces, "{:?}", report.counts);
+        fleet.cluster.forget_requests();
+
+        sync(&function).await;
+
+        let requests = fleet.cluster.requests();
+        let is_first_page = |it: &&RequestLine| !it.query.contains("continue=");
+        let of_slices = requests.iter().filter(|it| it.path.ends_with("/endpointslices"));
+        assert_eq!(of_slices.filter(is_first_page).count(), lists, "{namespaces} namespaces");
+        assert!(requests.len() < 12, "{} requests", requests.len());
+    }
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ impl World<'_> {
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, kubernetes::Error> {
         let lists = match self.source {
             Source::Annotations(_) => endpoint_slices::slice_lists(services),
-            Source::Exports(_) => endpoint_slices::exported_slice_lists(services),
+            Source::Exports(_) => endpoint_slices::slice_lists_by_name(services),
         };
         self.kubernetes.endpoints(services, lists).await
     }
