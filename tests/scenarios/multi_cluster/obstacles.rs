@@ -18,6 +18,7 @@ use crate::queue::batch_about;
 use crate::run::{purge, sync, synced};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::function::invoke;
+use testbed::kubernetes;
 
 /// Neither has a record yet, so each would write the same one in its first sync, also while that of the other is under way.
 #[tokio::test(start_paused = true)]
@@ -184,6 +185,25 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
     assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.4:8080");
     change("10.0.0.5").await;
     assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.5:8080", "at once");
+}
+
+/// As many as are read at once send a byte every two seconds.
+#[tokio::test(start_paused = true)]
+async fn members_that_dribble_leave_time_for_the_exports_of_the_others() {
+    let many = Many::start(10, &["shop"], &[]).await;
+    exported(&many.clusters[8], web(), &["10.0.0.1"]);
+    many.converge().await;
+    for cluster in &many.clusters[..8] {
+        let dribble = kubernetes::FaultKind::Dribble(Duration::from_secs(2));
+        cluster.fail(kubernetes::Fault::always("/", dribble));
+    }
+    pods(&many.clusters[8], "web", &["10.0.0.2"]);
+    let start = Instant::now();
+
+    sync(&many.function).await;
+
+    assert!(start.elapsed() < Duration::from_mins(5), "{:?}", start.elapsed());
+    assert_eq!(imported(&many.clusters[9], "web"), "c8 10.0.0.2:8080");
 }
 
 #[tokio::test(start_paused = true)]
