@@ -55,9 +55,14 @@ impl WantedInstances<'_> {
     /// registered, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
     pub fn limit(&mut self, present: &Present) {
         let wanted = self.instances.len();
-        let (maximum, set_by) = self.maximum();
+        let (mut maximum, set_by) = self.maximum();
         if wanted <= maximum {
             return;
+        }
+        // Instances of all owners count in Cloud Map.
+        let others = present.count_others();
+        if set_by == SetBy::Name {
+            maximum = maximum.saturating_sub(others);
         }
         let mut kept = BTreeMap::new();
         for (new_id, id) in present.kept_for(self) {
@@ -77,8 +82,7 @@ impl WantedInstances<'_> {
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
         self.held_back.push(match set_by {
             SetBy::Name => {
-                let (fit, limit, others) = (maximum, INSTANCES_OF_NAME, present.count_others());
-                Reason::ServiceFull { wanted, fit, limit, others }
+                Reason::ServiceFull { wanted, fit: maximum, limit: INSTANCES_OF_NAME, others }
             }
             _ => Reason::Maximum { maximum, set_by, wanted },
         });

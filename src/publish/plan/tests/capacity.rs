@@ -6,8 +6,8 @@ use insta::assert_snapshot;
 use super::world::{
     Kubernetes, World, foreign, of_other_cluster, ours, own, pod, pods, service, with,
 };
-use crate::model::Attributes;
 use crate::model::attributes::SIGHTING;
+use crate::model::{Attributes, Endpoint};
 use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit};
 
 /// The changes of a sync under these limits.
@@ -48,6 +48,18 @@ fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
     shop/web: register http/web: 10.0.0.3 (pod one)
     shop/web: register http/web: 10.0.0.4 (pod one)
     ");
+}
+
+#[test]
+fn more_than_a_thousand_endpoints_are_one_line_beside_other_owners() {
+    let last: Vec<u8> = (1..=241).collect();
+    let all: Vec<Endpoint> =
+        (0..5).flat_map(|third| pods(&format!("10.1.{third}"), &last)).collect();
+    let web = service("shop/web", "http/web").ready(all);
+    let plan = World::of(web).http("web", [("a", task(1)), ("b", task(2))]).plan();
+    let lines: Vec<String> = plan.held_back.iter().map(|it| it.reason.to_string()).collect();
+    assert_snapshot!(lines.join("\n"), @"998 of 1205 instances fit: a Cloud Map service can have 1000, and 2 in it are not ours");
+    assert_eq!(plan.changes.values().flatten().count(), 998);
 }
 
 #[test]
