@@ -1,0 +1,98 @@
+//! Groups of Services that share a name: each has its own plan and its own fate.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use cloud_map_sync::function::Function;
+use tokio::time::{Instant, sleep_until};
+
+use super::{MINUTE, begin, full_sync, pass, seconds, warm};
+use crate::fleet::{Fleet, refs};
+use crate::multi_cluster::{exported, join, service};
+use crate::run::sync;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::TIMEOUT;
+use testbed::kubernetes::KubernetesServer;
+
+/// The pods of a Service that rolls, of which one is replaced each second.
+const PODS: usize = 300;
+
+/// The addresses of pods by their numbers. The first one ends in the first second.
+fn pods(numbers: Range<usize>) -> Vec<String> {
+    numbers.map(|pod| format!("10.7.{}.{}", pod / 250, pod % 250)).collect()
+}
+
+/// The pods of a large Service are replaced one by one for ten minutes, so each plan of each run has an addition. Removals
+/// have their turn all the same: an address is gone two minutes after its pod, and a new pod is there after one.
+#[tokio::test(start_paused = true)]
+async fn service_that_rolls_for_ten_minutes_loses_its_dead_addresses_meanwhile() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &refs(&pods(0..PODS)));
+    begin(&fleet).await;
+    let function = warm(&fleet).await;
+    let roll = async {
+        for second in 1..=600 {
+            fleet.pods("web", &refs(&pods(second..second + PODS)));
+            pass(&fleet, seconds(1)).await;
+        }
+    };
+    let schedule = async {
+        let mut seen = Vec::new();
+        for second in (60..=540_usize).step_by(60) {
+            let next = Instant::now() + MINUTE;
+            let report = full_sync(&function, TIMEOUT).await;
+            sleep_until(next).await;
+            let found: BTreeSet<String> = fleet.addresses("prod", "web").into_iter().collect();
+            let dead = pods(0..second.saturating_sub(120)).into_iter();
+            let dead = dead.filter(|address| found.contains(address)).count();
+            let ready = pods(second..second - 60 + PODS).into_iter();
+            let missing = ready.filter(|address| !found.contains(address)).count();
+            seen.push((dead, missing, report.ok));
+        }
+        seen
+    };
+    let ((), seen) = tokio::join!(roll, schedule);
+    let is_right = seen.iter().all(|it| *it == (0, 0, true));
+    assert!(is_right, "dead for two minutes, missing for one, ok: {seen:?}");
+}
+
+/// Two clusters, of which one exports so many Services.
+async fn members(fleet: &Fleet, exports: usize) -> (KubernetesServer, Function) {
+    let green = fleet.green().await;
+    join(&fleet.cluster, "blue", &["shop"]);
+    join(&green, "green", &["shop"]);
+    for export in 0..exports {
+        let address = format!("10.8.{}.{}", export / 250, export % 250);
+        exported(&fleet.cluster, service(&format!("export-{export}")), &[&address]);
+    }
+    let settings =
+        [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+    let function = fleet.function_with(&settings).await;
+    (green, function)
+}
+
+/// The records of all exports of a cluster lie in one service of Cloud Map, and are no name that joins them: a
+/// registration that fails, or hangs, stops no export but its own.
+#[tokio::test(start_paused = true)]
+async fn export_that_fails_or_hangs_stops_no_other_though_their_records_share_a_service() {
+    for kind in [FaultKind::ServerError, FaultKind::Silence(10 * MINUTE)] {
+        let fleet = Fleet::start().await;
+        let (_green, function) = members(&fleet, 100).await;
+        // The namespaces and the record of the cluster are there.
+        sync(&function).await;
+        for export in 0..100 {
+            let addresses = [format!("10.8.0.{export}"), format!("10.9.0.{export}")];
+            let name = format!("export-{export}");
+            exported(&fleet.cluster, service(&name), &refs(&addresses));
+        }
+        let first = fleet.cloud_map.service_id("shop", "export-0");
+        let fault = Fault::on("RegisterInstance", kind.clone()).service(&first);
+        fleet.cloud_map.inject(fault.always());
+
+        let report = sync(&function).await;
+
+        let found = |export: &usize| fleet.instances("shop", &format!("export-{export}")).len();
+        let missing: Vec<usize> = (1..100).filter(|export| found(export) != 2).collect();
+        assert_eq!(missing, [0_usize; 0], "{kind:?}: {}", report.counts);
+    }
+}
