@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use cloud_map_sync::function::Function;
 use tokio::time::{Instant, sleep_until};
 
-use super::{MINUTE, begin, full_sync, pass, seconds, warm};
+use super::{MINUTE, at_the_rates, begin, full_sync, pass, seconds, until, warm, warm_with};
 use crate::fleet::{Fleet, refs};
 use crate::multi_cluster::{exported, join, service};
 use crate::run::sync;
@@ -17,9 +16,16 @@ use testbed::kubernetes::KubernetesServer;
 /// The pods of a Service that rolls, of which one is replaced each second.
 const PODS: usize = 300;
 
+/// The exports of a cluster.
+const EXPORTS: usize = 300;
+
+fn address(network: usize, pod: usize) -> String {
+    format!("10.{network}.{}.{}", pod / 250, pod % 250)
+}
+
 /// The addresses of pods by their numbers. The first one ends in the first second.
 fn pods(numbers: Range<usize>) -> Vec<String> {
-    numbers.map(|pod| format!("10.7.{}.{}", pod / 250, pod % 250)).collect()
+    numbers.map(|pod| address(7, pod)).collect()
 }
 
 /// The pods of a large Service are replaced one by one for ten minutes, so each plan of each run has an addition. Removals
@@ -56,43 +62,54 @@ async fn service_that_rolls_for_ten_minutes_loses_its_dead_addresses_meanwhile()
     assert!(is_right, "dead for two minutes, missing for one, ok: {seen:?}");
 }
 
-/// Two clusters, of which one exports so many Services.
-async fn members(fleet: &Fleet, exports: usize) -> (KubernetesServer, Function) {
+/// The settings of the members, with a share of the rates.
+fn members_at(share: &str) -> [(&str, &str); 4] {
+    [
+        ("CLUSTERS", "blue,green"),
+        ("MULTI_CLUSTER", "on"),
+        ("CREATE_NAMESPACES", "true"),
+        ("QUOTA_SHARE", share),
+    ]
+}
+
+/// Two clusters, of which one exports so many Services, in step.
+async fn members(fleet: &Fleet, exports: usize) -> KubernetesServer {
     let green = fleet.green().await;
     join(&fleet.cluster, "blue", &["shop"]);
     join(&green, "green", &["shop"]);
     for export in 0..exports {
-        let address = format!("10.8.{}.{}", export / 250, export % 250);
-        exported(&fleet.cluster, service(&format!("export-{export}")), &[&address]);
+        let name = format!("export-{export}");
+        exported(&fleet.cluster, service(&name), &[&address(8, export)]);
     }
-    let settings =
-        [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-    let function = fleet.function_with(&settings).await;
-    (green, function)
+    sync(&fleet.function_with(&members_at("1000")).await).await;
+    green
 }
 
 /// The records of all exports of a cluster lie in one service of Cloud Map, and are no name that joins them: a
-/// registration that fails, or hangs, stops no export but its own.
+/// registration that fails, or hangs, stops no export but its own, and delays none.
 #[tokio::test(start_paused = true)]
 async fn export_that_fails_or_hangs_stops_no_other_though_their_records_share_a_service() {
     for kind in [FaultKind::ServerError, FaultKind::Silence(10 * MINUTE)] {
         let fleet = Fleet::start().await;
-        let (_green, function) = members(&fleet, 100).await;
-        // The namespaces and the record of the cluster are there.
-        sync(&function).await;
-        for export in 0..100 {
-            let addresses = [format!("10.8.0.{export}"), format!("10.9.0.{export}")];
+        let _green = members(&fleet, EXPORTS).await;
+        let function = warm_with(&fleet, &members_at("0.5")).await;
+        for export in 0..EXPORTS {
+            let addresses = [address(8, export), address(9, export)];
             let name = format!("export-{export}");
             exported(&fleet.cluster, service(&name), &refs(&addresses));
         }
+        fleet.cloud_map.behave(at_the_rates());
         let first = fleet.cloud_map.service_id("shop", "export-0");
         let fault = Fault::on("RegisterInstance", kind.clone()).service(&first);
         fleet.cloud_map.inject(fault.always());
 
-        let report = sync(&function).await;
+        let found = |export: usize| fleet.instances("shop", &format!("export-{export}")).len();
+        let registered = until(|| (1..EXPORTS).all(|export| found(export) == 2));
+        let (took, report) = tokio::join!(registered, full_sync(&function, TIMEOUT));
 
-        let found = |export: &usize| fleet.instances("shop", &format!("export-{export}")).len();
-        let missing: Vec<usize> = (1..100).filter(|export| found(export) != 2).collect();
-        assert_eq!(missing, [0_usize; 0], "{kind:?}: {}", report.counts);
+        let missing = (1..EXPORTS).filter(|export| found(*export) != 2).count();
+        // The rates force 12 s for the reads, and as much for the registrations.
+        let most = seconds(45);
+        assert!(took < most, "{kind:?}: {missing} missing, {took:?}: {}", report.counts);
     }
 }
