@@ -5,6 +5,8 @@ use futures_util::{StreamExt, stream};
 
 use super::{Error, Function, Reply, Selections, UnknownCluster, clusters, log, run};
 use crate::actions::doctor::{Checkup, ClusterCheckup};
+use crate::actions::explain::Explanation;
+use crate::actions::status::Status;
 use crate::event::{Action, Command, Scope};
 use crate::model::{ClusterArn, Existence, ServiceRef};
 use crate::publish::plan::{Adoption, Policy};
@@ -123,7 +125,8 @@ impl run::Run<'_> {
     async fn status(&self, selections: &Selections, created: bool) -> Reply {
         let selected = self.function.selected_clusters(selections);
         let clusters = selected.map(|cluster| cluster.arn.to_string()).collect();
-        Reply::to_query(self.invocation.status(clusters, &self.registries, created).await)
+        let status = self.invocation.status(clusters, &self.registries, created).await;
+        Reply::to_query(status, Status::leave_counts)
     }
 
     async fn doctor(&self, selections: &Selections) -> Reply {
@@ -134,7 +137,7 @@ impl run::Run<'_> {
         });
         let checkups: Vec<_> = checkups.collect();
         let checkups = stream::iter(checkups).buffered(run::CONCURRENT_CLUSTERS);
-        Reply::to_query(Checkup::new(checkups.collect().await))
+        Reply::to_query(Checkup::new(checkups.collect().await), Checkup::leave_counts)
     }
 
     async fn explain(&self, selections: &Selections, command: &Command) -> Result<Reply, Error> {
@@ -145,7 +148,7 @@ impl run::Run<'_> {
             return Err(UnknownCluster::NotNamed { configured }.into());
         };
         let answer = self.invocation.explain(cluster, self.registry(cluster), &service).await?;
-        Ok(Reply::to_query(answer))
+        Ok(Reply::to_query(answer, Explanation::leave_counts))
     }
 }
 

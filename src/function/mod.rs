@@ -22,7 +22,7 @@ use crate::clients::{Clients, RegistryKey};
 use crate::kubernetes::Transport;
 use crate::publish::{observe, plan};
 use crate::reconcile::Invocation;
-use crate::report::{Counts, Mode, RELEASE, Report, Shorten, within_limit};
+use crate::report::{Counts, Mode, RELEASE, Report, fit};
 use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
@@ -228,9 +228,11 @@ impl Reply {
         Self { report: None, response: Err(error) }
     }
 
-    /// The response to a query: `status`, `doctor` or `explain`, with the release of the function.
-    fn to_query(answer: impl Shorten) -> Self {
-        let mut answer = within_limit(answer);
+    /// The response to a query: `status`, `doctor` or `explain`, with the release of the function. One that is too large
+    /// for Lambda has only the counts.
+    fn to_query<T: Serialize>(mut answer: T, leave_counts: fn(&mut T)) -> Self {
+        fit(&mut answer, leave_counts);
+        let mut answer = json!(answer);
         answer["release"] = json!(RELEASE);
         Self { report: None, response: Ok(Some(answer)) }
     }
@@ -260,14 +262,14 @@ impl Reply {
         Self { report: Some(report), response: Ok(Some(json!(response))) }
     }
 
-    /// The response. A report that is too large for Lambda is shortened.
+    /// The response. A report that is too large for Lambda has only the counts.
     ///
     /// # Errors
     /// Returns the error of an invocation that fails as a whole.
     pub fn into_body(self) -> Result<Body, Error> {
         match (self.response?, self.report) {
             (None, Some(mut report)) => {
-                report.fit();
+                fit(&mut report, Report::leave_counts);
                 Ok(Body::Report { report: Box::new(report), release: RELEASE })
             }
             (response, _) => Ok(Body::Value(json!(response))),

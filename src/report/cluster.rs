@@ -324,6 +324,20 @@ impl From<Obstacle> for MultiClusterReport {
 }
 
 impl MultiClusterReport {
+    /// The member with its numbers and the guard's verdict alone.
+    pub(super) fn counts(&self) -> Self {
+        Self {
+            cluster_id: self.cluster_id.clone(),
+            clusterset: self.clusterset.clone(),
+            exports: self.exports,
+            imports: self.imports,
+            imported_endpoints: self.imported_endpoints,
+            guard: self.guard.clone(),
+            frozen: self.frozen,
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing was changed, held back or in the way.
     pub fn is_quiet(&self) -> bool {
         let is_unchanged = self.changes.is_empty() && self.held_back.is_empty();

@@ -10,7 +10,6 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::model::{Traffic, words};
 
@@ -51,7 +50,7 @@ pub struct Report {
     /// Messages of a batch without a valid scope. A retry does not help, so they are not delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
-    /// The part that is left out, if the report is too large for a Lambda response.
+    /// The sentence that asks for a narrower question, if the report is too large for a Lambda response.
     pub cut: Option<String>,
     /// The calls to Cloud Map, for the metrics.
     #[serde(skip)]
@@ -149,32 +148,19 @@ impl Report {
     }
 }
 
-// The size limit of a response: Lambda rejects one of more than 6 MB. Longer lists are shortened until the response
-// fits, and the response names the part that is left out.
+// The size limit of a response: Lambda rejects one of more than 6 MB. A response that would be larger has only the counts,
+// and the sentence that asks for a narrower question.
 
 /// Below Lambda's limit of 6 MB for a response.
 const LARGEST_ANSWER: usize = 5_000_000;
 
-/// A response with lists that can be shortened.
-pub trait Shorten: Serialize {
-    /// The length of the longest list.
-    fn longest(&self) -> usize;
-    /// Keeps the given number of entries of each list, the most important first, and records the cut.
-    fn shorten(&mut self, entries: usize);
-
-    /// Shortens the response until Lambda accepts it.
-    fn fit(&mut self) {
-        let mut entries = self.longest();
-        while entries > 0 && !is_within_limit(self) {
-            self.shorten(entries);
-            entries /= 2;
-        }
-    }
-}
-
-fn is_within_limit(answer: &(impl Serialize + ?Sized)) -> bool {
+/// Leaves only the counts of a response that Lambda would reject.
+pub fn fit<T: Serialize>(answer: &mut T, leave_counts: fn(&mut T)) {
     let mut length = Length(0);
-    serde_json::to_writer(&mut length, answer).is_ok_and(|()| length.0 <= LARGEST_ANSWER)
+    let is_written = serde_json::to_writer(&mut length, answer).is_ok();
+    if !is_written || length.0 > LARGEST_ANSWER {
+        leave_counts(answer);
+    }
 }
 
 /// Counts bytes, so that a response that is too large is never held in memory.
@@ -191,89 +177,26 @@ impl Write for Length {
     }
 }
 
-/// The response as JSON, shortened if it is too large.
-pub fn within_limit(mut answer: impl Shorten) -> Value {
-    answer.fit();
-    json!(answer)
-}
-
-impl Shorten for Report {
-    fn longest(&self) -> usize {
-        let lists = [self.orphans.len(), self.dropped.len()];
-        self.clusters.iter().map(ClusterReport::lines).chain(lists).max().unwrap_or_default()
-    }
-
-    fn shorten(&mut self, entries: usize) {
+impl Report {
+    /// Leaves the counts of each cluster and the guard's verdict.
+    pub fn leave_counts(&mut self) {
         for cluster in &mut self.clusters {
-            cluster.shorten(entries);
-        }
-        self.orphans.truncate(entries);
-        self.dropped.truncate(entries);
-        self.cut = Some(format!(
-            "the report is too large for a Lambda response: it has the first {entries} lines of each cluster, and the \
-             counts of all lines; select a cluster, a namespace or a Service"
-        ));
-    }
-}
-
-impl ClusterReport {
-    fn lines(&self) -> usize {
-        let of_services = self.services.iter().map(|service| 1 + service.lines()).sum::<usize>();
-        let losing = self.guard.iter().map(|guard| guard.services.len()).sum::<usize>();
-        let of_clusterset = self.multi_cluster.iter().map(|part| {
-            let reasons = part.conflicts.len() + part.held_back.len();
-            reasons + part.export_changes.len() + part.changes.len()
-        });
-        let of_clusterset = of_clusterset.sum::<usize>();
-        self.held_back.len() + self.warnings.len() + losing + of_services + of_clusterset
-    }
-
-    /// Keeps the given number of lines: first the warnings and the names that were not read or lost their last
-    /// instance, then the held-back requests of the Services themselves, then the lines of the clusterset and of
-    /// each name. Drops names without a line.
-    fn shorten(&mut self, entries: usize) {
-        let mut left = entries;
-        keep(&mut self.warnings, &mut left);
-        self.guard.iter_mut().for_each(|guard| guard.services.truncate(entries));
-        for service in &mut self.services {
-            if service.is_unread_or_emptied() && left > 0 {
-                left -= 1;
-            } else {
-                service.unreadable = None;
-                service.left_unread = None;
-                service.emptied = false;
+            cluster.services.clear();
+            cluster.held_back.clear();
+            cluster.warnings.clear();
+            let part = cluster.multi_cluster.as_mut();
+            let guards = [cluster.guard.as_mut(), part.and_then(|part| part.guard.as_mut())];
+            guards.into_iter().flatten().for_each(|guard| guard.services.clear());
+            if let Some(part) = &mut cluster.multi_cluster {
+                *part = part.counts();
             }
         }
-        keep(&mut self.held_back, &mut left);
-        if let Some(part) = &mut self.multi_cluster {
-            keep(&mut part.held_back, &mut left);
-            keep(&mut part.conflicts, &mut left);
-            keep(&mut part.export_changes, &mut left);
-            keep(&mut part.changes, &mut left);
-        }
-        self.services.retain_mut(|service| {
-            keep(&mut service.changes, &mut left);
-            keep(&mut service.held_back, &mut left);
-            service.lines() > 0
-        });
+        self.orphans.clear();
+        self.dropped.clear();
+        let sentence = "the report is too large for a Lambda response, so it has only the counts: select a cluster, a \
+                        namespace or a Service";
+        self.cut = Some(sentence.to_owned());
     }
-}
-
-impl ServiceReport {
-    fn is_unread_or_emptied(&self) -> bool {
-        self.unreadable.is_some() || self.left_unread.is_some() || self.emptied
-    }
-
-    fn lines(&self) -> usize {
-        let lists = self.changes.len() + self.held_back.len();
-        usize::from(self.is_unread_or_emptied()) + lists
-    }
-}
-
-/// Shortens a list to the lines that are left, and counts the lines that it keeps.
-fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
-    list.truncate(*left);
-    *left -= list.len();
 }
 
 /// The instances of this installation in one Cloud Map of a cluster that is not configured for it.
@@ -312,10 +235,9 @@ impl Display for OrphanReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Outcome;
-    use crate::model::{ServiceRef, Verb};
-    use crate::report::{ChangeLine, Counts, Dropped, ImportLine, Mode};
+    use crate::model::{GuardState, Outcome, ServiceRef, Verb};
 
+    /// A report with so many services, and a loss that the guard holds.
     fn report(services: usize) -> Report {
         let change = |number: usize| ChangeLine {
             change: Verb::Register,
@@ -327,98 +249,54 @@ mod tests {
         let service = |number: usize| ServiceReport {
             namespace: "shop.local".to_owned(),
             name: format!("web-{number:06}"),
-            changes: (0..number % 3).map(change).collect(),
+            changes: vec![change(number)],
             ..ServiceReport::default()
         };
         let services = (0..services).map(service).collect();
         let counts = Counts { registered: 100_000, ..Counts::default() };
-        let cluster = ClusterReport { counts, services, ..ClusterReport::default() };
+        let guard = GuardReport {
+            state: GuardState::Held,
+            loss: 20,
+            instances: 30,
+            share: 50,
+            minimum: 10,
+            first_seen: None,
+            later_look: false,
+            lifts_from: None,
+            services: vec![LosingService {
+                service: ServiceRef::new("shop", "web"),
+                instances: 20,
+            }],
+            detail: "20 of 30 instances stay".to_owned(),
+        };
+        let cluster = "blue".to_owned();
+        let guard = Some(guard);
+        let cluster =
+            ClusterReport { cluster, counts, services, guard, ..ClusterReport::default() };
         Report::new(Mode::Plan, vec![cluster])
     }
 
     #[test]
     fn a_report_that_fits_is_not_cut() {
-        let value = within_limit(report(100));
-        assert_eq!(value.get("cut"), None);
-        assert_eq!(value["clusters"][0]["services"].as_array().map(Vec::len), Some(100));
+        let mut report = report(100);
+        fit(&mut report, Report::leave_counts);
+        assert_eq!((&report.cut, report.clusters[0].services.len()), (&None, 100));
     }
 
     #[test]
-    fn a_report_that_is_too_large_has_its_first_changes_and_all_counts() {
-        let value = within_limit(report(100_000));
-        let size = value.to_string().len();
-        assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{size}");
-        let report: Report = serde_json::from_value(value).expect("a report");
-        assert_eq!(report.counts.registered, 100_000);
-        assert_eq!(report.clusters[0].services[0].name, "web-000001");
-        assert!(report.clusters[0].services.iter().all(|service| !service.changes.is_empty()));
-        assert!(report.to_string().contains("\n! the report is too large"));
-    }
-
-    #[test]
-    fn names_that_were_not_read_or_went_empty_are_kept_first() {
-        let mut whole = report(100_000);
-        let services = &mut whole.clusters[0].services;
-        services[99_998].unreadable = Some("ListInstances was throttled".to_owned());
-        services[99_999].emptied = true;
-        let report: Report = serde_json::from_value(within_limit(whole)).expect("a report");
-        let last: Vec<_> = report.clusters[0].services.iter().rev().take(2).collect();
-        assert!(last[0].emptied, "{}", last[0].name);
-        assert!(last[1].unreadable.is_some(), "{}", last[1].name);
-    }
-
-    /// Makes one list of a report long.
-    type Grow<'a> = &'a dyn Fn(&mut Report);
-
-    #[test]
-    fn every_long_list_is_cut() {
-        let words = || "a sentence of one hundred characters or more ".repeat(3);
-        let dropped = |number: usize| Dropped {
-            message: number.to_string(),
-            reason: "InvalidEvent".into(),
-            detail: words(),
-        };
-        let sentences = || (0..50_000).map(|_| words()).collect::<Vec<_>>();
-        let unread = |mut service: ServiceReport| {
-            service.unreadable = Some(words());
-            service
-        };
-        let cases: [(&str, Grow<'_>); 3] = [
-            ("dropped", &|it| it.dropped = (0..50_000).map(dropped).collect()),
-            ("warnings", &|it| it.clusters[0].warnings = sentences()),
-            ("unread", &|it| {
-                it.clusters[0].services = report(50_000).clusters.remove(0).services;
-                let services = std::mem::take(&mut it.clusters[0].services);
-                it.clusters[0].services = services.into_iter().map(unread).collect();
-            }),
-        ];
-        for (list, grow) in cases {
-            let mut report = report(1);
-            grow(&mut report);
-            let value = within_limit(report);
-            let size = value.to_string().len();
-            assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{list}: {size}");
-            assert!(value["cut"].is_string(), "{list}");
-        }
-    }
-
-    #[test]
-    fn changes_of_imports_are_cut_like_those_of_names() {
-        let line = |number: usize| ImportLine {
-            change: format!(
-                "+ slice      shop/imported-isrlchlhrq-ac321fb1-{number}  IPv4 of blue"
-            ),
-            result: Outcome::Planned,
-        };
-        let multi_cluster = MultiClusterReport {
-            changes: (0..100_000).map(line).collect(),
-            ..MultiClusterReport::default()
-        };
-        let cluster =
-            ClusterReport { multi_cluster: Some(multi_cluster), ..ClusterReport::default() };
-        let answer = within_limit(Report::new(Mode::Plan, vec![cluster]));
-        assert!(answer.to_string().len() <= LARGEST_ANSWER && answer["cut"].is_string());
-        let kept = answer["clusters"][0]["multiCluster"]["changes"].as_array().map(Vec::len);
-        assert!(kept.is_some_and(|kept| kept > 10_000), "{kept:?}");
+    fn a_report_that_is_too_large_has_the_counts_and_the_verdict_of_the_guard() {
+        let mut report = report(100_000);
+        let imports = MultiClusterReport { imports: 7, ..MultiClusterReport::default() };
+        report.clusters[0].multi_cluster = Some(imports);
+        fit(&mut report, Report::leave_counts);
+        insta::assert_snapshot!(report, @r"
+        cluster blue
+          100000 to register
+          ! guard      held: 20 of 30 instances stay
+        ! the report is too large for a Lambda response, so it has only the counts: select a cluster, a namespace or a Service
+        plan: 100000 to register
+        ");
+        assert_eq!(report.clusters[0].multi_cluster.as_ref().map(|part| part.imports), Some(7));
+        assert_eq!(report.clusters[0].guard.as_ref().map(|guard| guard.services.len()), Some(0));
     }
 }

@@ -13,7 +13,10 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in &self.clusters {
             writeln!(f, "cluster {}", cluster.heading())?;
-            cluster.fmt(f)?;
+            match &self.cut {
+                None => cluster.fmt(f)?,
+                Some(_) => cluster.write_counts(f, self.mode)?,
+            }
         }
         self.orphans.iter().try_for_each(|orphans| write!(f, "{orphans}"))?;
         for Dropped { message, reason, detail } in &self.dropped {
@@ -42,6 +45,13 @@ impl ClusterReport {
     /// The cluster, and its Cloud Map if that is not the function's own.
     pub(super) fn heading(&self) -> String {
         super::heading(&self.cluster, self.registry.as_deref())
+    }
+
+    /// Its counts and the guard's verdict, in a report that has nothing else.
+    fn write_counts(&self, f: &mut Formatter<'_>, mode: Mode) -> fmt::Result {
+        self.error.iter().try_for_each(|error| writeln!(f, "  ! not read: {error}"))?;
+        writeln!(f, "  {}", self.counts.sentence(mode != Mode::Sync))?;
+        self.guard.iter().try_for_each(|guard| writeln!(f, "  {guard}"))
     }
 }
 

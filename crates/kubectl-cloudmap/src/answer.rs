@@ -210,9 +210,6 @@ impl Shown for status::Status {
         }
         let clustersets = self.registries.iter().flat_map(|registry| &registry.clustersets);
         let clustersets: String = clustersets.map(member_table).collect();
-        if let Some(cut) = &self.cut {
-            let _ = writeln!(problems, "\n{}", cell(cut));
-        }
         format!("{page}{clustersets}{problems}\n**{}**\n", cell(&self.summary()))
     }
 

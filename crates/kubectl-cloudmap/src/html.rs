@@ -192,7 +192,8 @@ impl HtmlPage<'_> {
         let of_clusters = self.plan.clusters.iter().filter_map(|it| {
             Some(format!("{}: {}", clusters.label(&it.cluster), html(it.error.as_ref()?)))
         });
-        let problems: Vec<String> = registries.chain(of_clusters).collect();
+        let cut = self.status.cut.iter().map(|cut| html(cut));
+        let problems: Vec<String> = registries.chain(of_clusters).chain(cut).collect();
         if !problems.is_empty() {
             writeln!(f, "<h2 class=\"bad\">Not read</h2>")?;
         }

@@ -25,7 +25,11 @@ impl Display for MarkdownPage<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in &self.0.clusters {
             writeln!(f, "### {}\n", cell(&cluster.cluster))?;
-            write_cluster(f, cluster)?;
+            if self.0.cut.is_none() {
+                write_cluster(f, cluster)?;
+            } else {
+                writeln!(f, "{}\n", cell(&cluster.counts.sentence(self.0.mode != Mode::Sync)))?;
+            }
         }
         for orphans in &self.0.orphans {
             writeln!(f, "### Orphans of {}\n", cell(&orphans.cluster))?;

@@ -23,7 +23,7 @@ use crate::model::{EksCluster, Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Peak};
 use crate::reconcile::Invocation;
-use crate::report::{Shorten, count};
+use crate::report::count;
 use crate::settings::Cluster;
 
 const TRY_AGAIN: &str = "fix the failed checks above, or try again";
@@ -272,7 +272,7 @@ pub struct Checkup {
     pub ok: bool,
     /// The checks by cluster.
     pub clusters: Vec<ClusterCheckup>,
-    /// The part that is left out, if the answer is too large for a Lambda response.
+    /// The sentence that asks for a narrower question, if the answer is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -294,21 +294,16 @@ impl Checkup {
     }
 }
 
-impl Shorten for Checkup {
-    fn longest(&self) -> usize {
-        self.clusters.len()
-    }
-
-    fn shorten(&mut self, entries: usize) {
-        for cluster in &mut self.clusters {
-            cluster.checks.retain(|check| check.outcome != CheckOutcome::Ok);
+impl Checkup {
+    /// Leaves the number of checks that failed in each cluster.
+    pub fn leave_counts(&mut self) {
+        for ClusterCheckup { checks, .. } in &mut self.clusters {
+            let failed = checks.iter().filter(|check| check.has_failed()).count();
+            let counted = format!("{failed} of {} failed", count(checks.len(), "check"));
+            *checks = vec![Check::new(CheckOutcome::of(failed == 0), "checks", counted)];
         }
-        self.clusters.retain(|cluster| !cluster.checks.is_empty());
-        self.clusters.truncate(entries);
-        self.cut = Some(format!(
-            "the checks are too large for a Lambda response: only those that are not ok are shown, of up to {entries} \
-             clusters; select a cluster"
-        ));
+        let sentence = "the checks are too large for a Lambda response, so it has only the counts: select a cluster";
+        self.cut = Some(sentence.to_owned());
     }
 }
 
@@ -318,7 +313,9 @@ impl Display for Checkup {
             writeln!(f, "cluster {cluster}")?;
             checks.iter().try_for_each(|check| writeln!(f, "  {check}"))?;
         }
-        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
+        if let Some(cut) = &self.cut {
+            return writeln!(f, "! {cut}");
+        }
         let all = self.clusters.iter().flat_map(|cluster| &cluster.checks);
         match all.filter(|check| check.has_failed()).count() {
             0 => writeln!(f, "all checks passed"),
@@ -372,18 +369,18 @@ mod answer_tests {
     }
 
     #[test]
-    fn a_checkup_that_is_too_large_keeps_the_checks_that_are_not_ok() {
-        let cluster = |number: usize| {
-            let fine = |_| Check::ok("identity", "a sentence about what was found there");
-            let mut checks: Vec<Check> = (0..20).map(fine).collect();
-            checks.push(Check::failed("route", "no answer".repeat(40), "allow 443".repeat(40)));
-            ClusterCheckup { cluster: format!("cluster-{number:04}"), checks }
-        };
-        let whole = Checkup::new((0..4_000).map(cluster).collect());
-        let checkup: Checkup =
-            serde_json::from_value(crate::report::within_limit(whole)).expect("a checkup");
+    fn a_checkup_that_is_too_large_has_the_number_of_failed_checks_of_each_cluster() {
+        let fine = |_| Check::ok("identity", "a sentence about what was found there");
+        let mut checks: Vec<Check> = (0..60_000).map(fine).collect();
+        checks.push(Check::failed("route", "no answer", "allow 443"));
+        let cluster = ClusterCheckup { cluster: "blue".to_owned(), checks };
+        let mut checkup = Checkup::new(vec![cluster]);
+        crate::report::fit(&mut checkup, Checkup::leave_counts);
         assert!(!checkup.ok);
-        assert_eq!(checkup.clusters.len(), 4_000, "the failed checks of all clusters are there");
-        assert!(checkup.to_string().contains("\n! the checks are too large"));
+        insta::assert_snapshot!(checkup.to_string(), @r"
+        cluster blue
+          ! checks     1 of 60001 checks failed
+        ! the checks are too large for a Lambda response, so it has only the counts: select a cluster
+        ");
     }
 }

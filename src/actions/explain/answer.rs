@@ -13,7 +13,7 @@ use crate::model::{
     EndpointLine, Fate, Flow, NamespaceKind, Place, PublishedService, ServiceRef, join_or,
 };
 use crate::publish::plan::{Found, Observation, Plan};
-use crate::report::{HeldBackLine, Shorten};
+use crate::report::{HeldBackLine, count};
 
 /// The registration of a Service, with the reasons.
 #[serde_with::skip_serializing_none]
@@ -34,7 +34,7 @@ pub struct Explanation {
     pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
     pub held_back: Vec<HeldBackLine>,
-    /// The part that is left out, if the answer is too large for a Lambda response.
+    /// The sentence that asks for a narrower question, if the answer is too large for a Lambda response.
     pub cut: Option<String>,
 }
 
@@ -164,25 +164,28 @@ fn is_ok(facts: &[Check], endpoints: &[EndpointLine]) -> bool {
     !facts.iter().any(Check::has_failed) && !endpoints.iter().any(is_left_out)
 }
 
-impl Shorten for Explanation {
-    fn longest(&self) -> usize {
-        let imported = self.clusterset.as_ref().map_or(0, |it| it.endpoints.len());
-        let of_names = self.names.iter().map(|name| name.endpoints.len());
-        of_names.max().unwrap_or_default().max(imported)
-    }
-
-    fn shorten(&mut self, entries: usize) {
-        self.names.iter_mut().for_each(|name| name.held_back.truncate(entries));
-        let of_names = self.names.iter_mut().map(|name| &mut name.endpoints);
-        for endpoints in of_names.chain(self.clusterset.as_mut().map(|it| &mut it.endpoints)) {
-            endpoints.sort_by_key(|line| line.fate == Fate::Present);
-            endpoints.truncate(entries);
+impl Explanation {
+    /// Leaves the number of endpoints with each fate, in place of the endpoints and of what is held back.
+    pub fn leave_counts(&mut self) {
+        for name in &mut self.names {
+            name.facts.push(counted(&std::mem::take(&mut name.endpoints)));
+            name.held_back.clear();
         }
-        self.cut = Some(format!(
-            "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
-             that are not registered"
-        ));
+        if let Some(clusterset) = &mut self.clusterset {
+            clusterset.facts.push(counted(&std::mem::take(&mut clusterset.endpoints)));
+            clusterset.held_back.clear();
+        }
+        self.held_back.clear();
+        let sentence = "the explanation is too large for a Lambda response, so it has only the counts: plan this Service \
+                        for its changes";
+        self.cut = Some(sentence.to_owned());
     }
+}
+
+fn counted(endpoints: &[EndpointLine]) -> Check {
+    let left_out = endpoints.iter().filter(|line| line.fate == Fate::LeftOut).count();
+    let detail = format!("{}, {left_out} of them left out", count(endpoints.len(), "endpoint"));
+    Check::new(CheckOutcome::of(left_out == 0), "endpoints", detail)
 }
 
 /// A name that the Service claims.
@@ -270,7 +273,8 @@ impl Display for ExplainedName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {}", self.place())?;
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
-        if self.endpoints.is_empty() {
+        let is_counted = self.facts.iter().any(|fact| fact.name == "endpoints");
+        if self.endpoints.is_empty() && !is_counted {
             writeln!(f, "    ! endpoints  none: does the Service's selector match pods?")?;
         }
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
@@ -298,10 +302,10 @@ fn format_counts(by_health: &BTreeMap<String, usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::within_limit;
+    use crate::report::fit;
 
     #[test]
-    fn an_explanation_that_is_too_large_keeps_the_endpoints_that_are_not_registered() {
+    fn an_explanation_that_is_too_large_has_the_number_of_endpoints() {
         let last = 59_999;
         let endpoint = |number: usize| EndpointLine {
             member: None,
@@ -320,11 +324,16 @@ mod tests {
             held_back: Vec::new(),
             discovery: None,
         };
-        let mut whole = Explanation::new("blue", &ServiceRef::new("shop", "web"));
-        whole.names.push(name);
-        let explanation: Explanation =
-            serde_json::from_value(within_limit(whole)).expect("an explanation");
-        assert_eq!(explanation.names[0].endpoints[0].fate, Fate::LeftOut);
-        assert!(explanation.to_string().contains("\n! the explanation is too large"));
+        let mut explanation = Explanation::new("blue", &ServiceRef::new("shop", "web"));
+        explanation.names.push(name);
+        let mut explanation = explanation.with_clusterset(None);
+        fit(&mut explanation, Explanation::leave_counts);
+        insta::assert_snapshot!(explanation, @r"
+        service shop/web in cluster blue
+          shop.local/web
+            ! endpoints  60000 endpoints, 1 of them left out
+        ! the explanation is too large for a Lambda response, so it has only the counts: plan this Service for its changes
+        problems found: see the lines with !
+        ");
     }
 }

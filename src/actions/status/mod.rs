@@ -20,7 +20,6 @@ use crate::model::{
 };
 use crate::publish::observe;
 use crate::reconcile::Invocation;
-use crate::report::Shorten;
 use crate::time::age;
 
 use table::cell;
@@ -86,7 +85,7 @@ pub struct Status {
     /// The ARNs of the selected clusters.
     pub clusters: Vec<String>,
     pub registries: Vec<RegistryStatus>,
-    /// A note on the omitted part, if the answer is too large for a Lambda response.
+    /// The counts, and the sentence that asks for a narrower question, if the answer is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -267,23 +266,16 @@ fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option
     (by, name, None)
 }
 
-impl Shorten for Status {
-    fn longest(&self) -> usize {
-        let clustersets = |it: &RegistryStatus| {
-            it.clustersets.iter().map(|it| it.members.len()).max().unwrap_or_default()
-        };
-        let lengths = self.registries.iter().map(|it| it.services.len().max(clustersets(it)));
-        lengths.max().unwrap_or_default()
-    }
-
-    fn shorten(&mut self, entries: usize) {
+impl Status {
+    /// Leaves the number of services, and of instances by party.
+    pub fn leave_counts(&mut self) {
+        let summary = self.summary();
         for registry in &mut self.registries {
-            registry.services.truncate(entries);
-            registry.clustersets.iter_mut().for_each(|it| it.members.truncate(entries));
+            registry.services.clear();
+            registry.clustersets.clear();
         }
         self.cut = Some(format!(
-            "the status is too large for a Lambda response: it has the first {entries} services of each Cloud Map, and \
-             only their sums"
+            "{summary}; the status is too large for a Lambda response, so it has only the counts: select a cluster"
         ));
     }
 }
@@ -381,20 +373,22 @@ impl MemberStatus {
 #[cfg(test)]
 mod size {
     use super::*;
-    use crate::report::within_limit;
+    use crate::report::fit;
 
     #[test]
-    fn a_status_that_is_too_large_has_the_first_services() {
+    fn a_status_that_is_too_large_has_the_counts() {
+        let share = Share { by: ShareOf::Ecs, name: None, owner: None, count: 2 };
         let service = |number| ServiceStatus {
             namespace: "shop.local".to_owned(),
             name: format!("service-{number:06}"),
+            instances: vec![share.clone()],
             ..ServiceStatus::default()
         };
         let services = (0..100_000).map(service).collect();
         let registry = RegistryStatus { services, ..RegistryStatus::default() };
-        let whole = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
-        let status: Status = serde_json::from_value(within_limit(whole)).expect("a status");
-        assert_eq!(status.registries[0].services[0].name, "service-000000");
-        assert!(status.to_string().contains("\n! the status is too large"));
+        let mut status = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
+        fit(&mut status, Status::leave_counts);
+        assert!(status.registries[0].services.is_empty());
+        insta::assert_snapshot!(status, @"100000 services: 200000 ECS; the status is too large for a Lambda response, so it has only the counts: select a cluster");
     }
 }

@@ -11,8 +11,9 @@ use crate::report::count;
 
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.registries.iter().try_for_each(|registry| self.write_registry(f, registry))?;
-        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
+        if self.cut.is_none() {
+            self.registries.iter().try_for_each(|registry| self.write_registry(f, registry))?;
+        }
         writeln!(f, "{}", self.summary())
     }
 }
@@ -26,6 +27,9 @@ impl Status {
 
     /// The sum of all services in one line.
     pub fn summary(&self) -> String {
+        if let Some(cut) = &self.cut {
+            return cut.clone();
+        }
         let services: Vec<&ServiceStatus> =
             self.registries.iter().flat_map(|registry| &registry.services).collect();
         let splits = services.iter().map(|service| self.split(service));
