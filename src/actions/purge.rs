@@ -11,7 +11,7 @@ use crate::error::chain;
 use crate::import::ImportRemoval;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
-use crate::model::{ClusterArn, Flow, Kind, Owner, Registry, RegistryName, join};
+use crate::model::{ClusterArn, Flow, Kind, Line, Owner, Registry, RegistryName, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, Extent, Observation};
 use crate::publish::{self, Execution, Task};
@@ -97,7 +97,7 @@ impl Invocation<'_> {
         none.truncate(1);
         let mut reports = if some.is_empty() { none } else { some };
         if let Some(first) = reports.first_mut() {
-            first.warnings.extend(warnings);
+            first.lines.extend(warnings.into_iter().map(Line::warning));
             first.multi_cluster = multi_cluster;
         }
         Report::new(self.mode, reports)

@@ -8,7 +8,7 @@ use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::actions::explain::Explanation;
 use crate::actions::status::Status;
 use crate::event::{Action, Command, Scope};
-use crate::model::{ClusterArn, Existence, ServiceRef};
+use crate::model::{ClusterArn, Existence, Line, ServiceRef};
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::report::Report;
@@ -93,7 +93,8 @@ impl Function {
         let registries = self.registries(keys, None).await;
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
         if let Some(first) = report.clusters.first_mut().filter(|_| !command.confirm) {
-            first.warnings.push(self.existence(&arn, deadline).await.to_string());
+            let existence = self.existence(&arn, deadline).await;
+            first.lines.push(Line::warning(existence.to_string()));
         }
         for cluster in &report.clusters {
             log::lines(cluster, invocation.mode);

@@ -12,26 +12,38 @@ use std::sync::{Mutex, PoisonError};
 use tracing::{error, info, warn};
 
 use super::Function;
-use crate::model::{Outcome, Timestamp, join};
+use crate::model::{EMPTIED, Line, Outcome, Timestamp, join};
 use crate::report::{
-    ChangeLine, ClusterReport, ClustersetLine, Counts, Dropped, GuardReport, HeldBackLine, Mode,
-    MultiClusterReport, Obstacle, OrphanReport, Report, ServiceReport,
+    ClusterReport, Counts, Dropped, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle,
+    OrphanReport, Report, ServiceReport,
 };
 
 /// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
 type ReportPart = (String, &'static str);
 
+/// The Cloud Map service of a line, if it belongs to one, and the line. A note with the present time is planned anew in each
+/// run, so that times are left out of the text.
+type StandingLine = (String, Line);
+
 /// The lines that were logged and have not ended, by part.
 #[derive(Default)]
-pub(super) struct Standing(Mutex<BTreeMap<ReportPart, BTreeSet<Line>>>);
+pub(super) struct Standing(Mutex<BTreeMap<ReportPart, BTreeSet<StandingLine>>>);
+
+/// The lines of a run that stand until something changes.
+#[derive(Default)]
+struct Lines {
+    lines: BTreeSet<StandingLine>,
+    /// The Cloud Map services in which something was not read or not done: what is held back there is not known.
+    unsure: BTreeSet<String>,
+}
 
 /// The difference between the lines of a run and those of the runs before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RunDifference {
     /// The lines to log.
-    new: BTreeSet<Line>,
+    new: BTreeSet<StandingLine>,
     /// The lines that stand no more, and none about the same in their place.
-    ended: BTreeSet<Line>,
+    ended: BTreeSet<StandingLine>,
 }
 
 impl Standing {
@@ -40,13 +52,13 @@ impl Standing {
     fn compare(&self, part: ReportPart, run: Lines, is_whole: bool) -> RunDifference {
         let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let standing = standing.entry(part).or_default();
-        let about: BTreeSet<_> = run.lines.iter().map(Line::about).collect();
-        let gone: BTreeSet<Line> = standing
+        let about: BTreeSet<_> = run.lines.iter().map(subject).collect();
+        let gone: BTreeSet<StandingLine> = standing
             .difference(&run.lines)
-            .filter(|line| is_whole && !run.unsure.contains(&line.cloud_map_service))
+            .filter(|(place, _)| is_whole && !run.unsure.contains(place))
             .cloned()
             .collect();
-        let ended = gone.iter().filter(|line| !about.contains(&line.about())).cloned().collect();
+        let ended = gone.iter().filter(|line| !about.contains(&subject(line))).cloned().collect();
         let new = run.lines.difference(standing).cloned().collect();
         standing.retain(|line| !gone.contains(line));
         standing.extend(run.lines);
@@ -54,9 +66,25 @@ impl Standing {
     }
 }
 
-/// The log of a part of a report: it gets the lines in their order, each with its [`Line`] if that stands until something
-/// changes, and the function that writes it.
-type Log<'a> = &'a mut dyn FnMut(Option<Line>, &dyn Fn());
+/// The subject of a line. The text of a reason may change while the reason stands.
+fn subject((place, line): &StandingLine) -> StandingLine {
+    let mut line = line.clone();
+    if line.has_reason() {
+        line.text.clear();
+    }
+    (place.clone(), line)
+}
+
+/// The line as it stands until something changes; `None` if each run that has it logs it.
+fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
+    let stands = match &line.outcome {
+        Outcome::Planned | Outcome::KeptOut | Outcome::HeldBack => true,
+        Outcome::Unread => line.has_reason() || line.sign == '~',
+        Outcome::Remark => line.has_reason() || line.code == EMPTIED && mode != Mode::Sync,
+        Outcome::Applied | Outcome::Failed { .. } | Outcome::Undone { .. } => false,
+    };
+    stands.then(|| (place.to_owned(), Line { text: without_times(&line.text), ..line.clone() }))
+}
 
 impl Function {
     /// Logs the lines of a cluster in the report of a run. `is_whole`: the run was about all of the cluster.
@@ -68,10 +96,10 @@ impl Function {
     ) {
         // A cluster that was not read has no lines, and none has ended.
         let unsure = report.error.is_none().then(|| unsure_services(report));
-        let part = (report.cluster.as_str(), kind);
-        let lines = |log: Log<'_>| of_cluster(report, mode, log);
-        let news = self.compare(part, (mode, is_whole), unsure, lines);
-        write(&report.cluster, news, lines);
+        let lines = placed_lines(report);
+        let news = self.compare((report.cluster.as_str(), kind), (mode, is_whole), unsure, &lines);
+        write(&report.cluster, mode, news, &lines);
+        log_state(report, mode);
     }
 
     /// Logs the part of a cluster in its clusterset.
@@ -83,9 +111,36 @@ impl Function {
     ) {
         let unsure = (!report.has_failed()).then(BTreeSet::new);
         let is_complete = is_whole && report.unfinished.is_empty();
-        let lines = |log: Log<'_>| of_member(cluster, report, mode, log);
-        let news = self.compare((cluster, "imports"), (mode, is_complete), unsure, lines);
-        write(cluster, news, lines);
+        // The lines about names and objects, in one list with the same rules.
+        let changes: Vec<Line> = report.changes.iter().map(line_of_import).collect();
+        let reasons = report.held_back.iter().map(|line| (Outcome::HeldBack, line));
+        let conflicts = report.conflicts.iter().map(|line| (Outcome::Remark, line));
+        let reasons: Vec<Line> = reasons
+            .chain(conflicts)
+            .map(|(outcome, line)| {
+                Line::new('~', line.reason.clone(), line.detail.clone(), outcome)
+                    .about(line.service.clone())
+            })
+            .collect();
+        let lines = changes.iter().chain(&reasons);
+        let lines: Vec<(String, &Line)> = lines.map(|line| (String::new(), line)).collect();
+        let news = self.compare((cluster, "imports"), (mode, is_complete), unsure, &lines);
+        for Obstacle { reason, detail, failed } in &report.obstacles {
+            let reason = &**reason;
+            if *failed {
+                error!(cluster, reason, "clusterset: {detail}");
+            } else {
+                warn!(cluster, reason, "clusterset: {detail}");
+            }
+        }
+        write(cluster, mode, news, &lines);
+        for stale in &report.stale {
+            let (member, heartbeat) = (stale.cluster_id.as_str(), stale.heartbeat.as_str());
+            warn!(cluster, member, heartbeat, "stale: {stale}");
+        }
+        if let Some(line) = &report.guard {
+            guard(cluster, line, mode);
+        }
         let (exports, imports) = (report.exports, report.imports);
         let (held_back, conflicts) = (report.held_back.len(), report.conflicts.len());
         let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
@@ -99,27 +154,84 @@ impl Function {
         (of, kind): (&str, &'static str),
         (mode, is_whole): (Mode, bool),
         unsure: Option<BTreeSet<String>>,
-        lines: impl Fn(Log<'_>),
+        lines: &[(String, &Line)],
     ) -> Option<RunDifference> {
-        let mut run =
-            Lines { lines: BTreeSet::new(), unsure: unsure.filter(|_| mode != Mode::Plan)? };
-        lines(&mut |line, _| run.lines.extend(line));
+        let unsure = unsure.filter(|_| mode != Mode::Plan)?;
+        let lines = lines.iter().filter_map(|(place, line)| standing_line(place, line, mode));
+        let run = Lines { lines: lines.collect(), unsure };
         Some(self.standing.compare((of.to_owned(), kind), run, is_whole))
     }
 }
 
+/// The lines of a report, each with its Cloud Map service if it belongs to one.
+fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
+    let mut lines = Vec::new();
+    for service in &report.services {
+        lines.extend(service.lines.iter().map(|line| (service.place(), line)));
+    }
+    lines.extend(report.lines.iter().map(|line| (String::new(), line)));
+    lines
+}
+
+fn line_of_import(line: &ImportLine) -> Line {
+    Line::new('~', "import", line.change.clone(), line.result.clone())
+}
+
 /// Logs the lines of a part, of those that stand the new ones, and then those that have ended.
-fn write(cluster: &str, news: Option<RunDifference>, lines: impl Fn(Log<'_>)) {
-    let Some(RunDifference { new, ended }) = news else {
-        return lines(&mut |_, write| write());
-    };
-    lines(&mut |line, write| {
-        if line.is_none_or(|line| new.contains(&line)) {
-            write();
+fn write(cluster: &str, mode: Mode, news: Option<RunDifference>, lines: &[(String, &Line)]) {
+    for (place, line) in lines {
+        let is_new = news.as_ref().is_none_or(|news| {
+            standing_line(place, line, mode).is_none_or(|line| news.new.contains(&line))
+        });
+        if is_new {
+            log_line(cluster, mode, place, line);
         }
-    });
-    for Line { cloud_map_service, kubernetes_service, reason, word, text } in &ended {
-        info!(cluster, kubernetes_service, cloud_map_service, reason, "ended: {word}: {text}");
+    }
+    for (place, line) in news.iter().flat_map(|news| &news.ended) {
+        let service = line.service.as_ref().map(ToString::to_string);
+        let Line { code, text, object, .. } = line;
+        let ended = match &line.outcome {
+            Outcome::Planned => {
+                let object = object.as_deref().unwrap_or_default();
+                format!("planned: {code} {object} in {place}: {text}")
+            }
+            _ => format!("{}: {text}", line.word()),
+        };
+        info!(
+            cluster,
+            kubernetes_service = service,
+            cloud_map_service = place,
+            reason = &**code,
+            "ended: {ended}"
+        );
+    }
+}
+
+/// Logs one line.
+fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
+    let service = line.service.as_ref().map(ToString::to_string);
+    let cloud_map_service = (!place.is_empty()).then_some(place);
+    let (code, text, word) = (&*line.code, line.text.as_str(), line.word());
+    let is_change = line.is_change();
+    let change = is_change.then_some(code);
+    let instance = line.object.as_deref().filter(|_| is_change);
+    let reason = line.has_reason().then_some(code);
+    let mode = (line.outcome.is_made() || code == EMPTIED).then(|| mode.as_str());
+    macro_rules! log {
+        ($level:ident, $($message:tt)+) => {
+            $level!(cluster, mode, kubernetes_service = service, cloud_map_service, change, instance, reason,
+                $($message)+)
+        };
+    }
+    match &line.outcome {
+        Outcome::Failed { error } => log!(error, "change failed: {error}"),
+        Outcome::Undone { why } => log!(warn, "change not made: {why}"),
+        Outcome::Planned | Outcome::Applied => log!(info, "{code} in {place}: {text}"),
+        Outcome::Unread if line.is_open() && !line.has_reason() => log!(error, "{word}: {text}"),
+        Outcome::Remark if line.sign == '!' => log!(warn, "{word}: {text}"),
+        Outcome::KeptOut | Outcome::HeldBack | Outcome::Unread | Outcome::Remark => {
+            log!(info, "{word}: {text}");
+        }
     }
 }
 
@@ -137,113 +249,24 @@ pub(super) fn orphans(report: &OrphanReport) {
 
 /// Logs each line of the report of one cluster.
 pub(super) fn lines(report: &ClusterReport, mode: Mode) {
-    write(&report.cluster, None, |log| of_cluster(report, mode, log));
+    write(&report.cluster, mode, None, &placed_lines(report));
+    log_state(report, mode);
 }
 
-fn of_cluster(report: &ClusterReport, mode: Mode, log: Log<'_>) {
+/// Logs the error that kept a cluster from being read, or the guard's verdict.
+fn log_state(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
-    for service in &report.services {
-        let place = service.place();
-        if let Some(problem) = &service.unreadable {
-            log(None, &|| error!(cluster, cloud_map_service = place, "not read: {problem}"));
-        }
-        if let Some(problem) = &service.left_unread {
-            let line = Line::new(&place, "not read", ("", ""), problem);
-            log(Some(line), &|| info!(cluster, cloud_map_service = place, "not read: {problem}"));
-        }
-        for line in &service.changes {
-            change(cluster, &place, line, mode, log);
-        }
-        if service.emptied {
-            let text = format!("no instance is left under {place}");
-            let standing = (mode != Mode::Sync).then(|| Line::planned(&place, "", &text));
-            log(standing, &|| {
-                warn!(cluster, %mode, cloud_map_service = place, "emptied: {text}");
-            });
-        }
-        for line in &service.held_back {
-            held_back(cluster, &place, line, log);
-        }
-    }
-    for warning in &report.warnings {
-        log(None, &|| warn!(cluster, "{warning}"));
-    }
-    for line in &report.held_back {
-        held_back(cluster, "", line, log);
-    }
-    match (&report.error, &report.guard) {
-        (Some(problem), _) => {
-            log(None, &|| error!(cluster, "cluster not read, nothing changed: {problem}"));
-        }
-        (None, Some(line)) => log(None, &|| guard(cluster, line, mode)),
-        (None, None) => {}
+    if let Some(problem) = &report.error {
+        error!(cluster, "cluster not read, nothing changed: {problem}");
+    } else if let Some(verdict) = &report.guard {
+        guard(cluster, verdict, mode);
     }
 }
 
-fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode, log: Log<'_>) {
-    let ChangeLine { change, instance, service, detail, result } = line;
-    let standing = (*result == Outcome::Planned).then(|| {
-        let subject = instance.as_deref().unwrap_or("service");
-        let text = format!("{change} {subject} in {place}: {detail}");
-        Line::planned(place, &service.to_string(), &text)
-    });
-    let (verb, instance) = (change.as_str(), instance.as_deref().unwrap_or_default());
-    log(standing, &|| match result {
-        Outcome::Failed { error } => error!(cluster, kubernetes_service = %service,
-            cloud_map_service = place, change = verb, instance, "change failed: {error}"),
-        Outcome::Undone { why } => warn!(cluster, kubernetes_service = %service,
-            cloud_map_service = place, change = verb, instance, "change not made: {why}"),
-        Outcome::Planned | Outcome::Applied => info!(cluster, %mode, kubernetes_service = %service,
-            cloud_map_service = place, change = verb, instance, "{verb} in {place}: {detail}"),
-    });
-}
-
-/// Something that is held back; `place` is empty if it belongs to no Cloud Map service.
-fn held_back(cluster: &str, place: &str, line: &HeldBackLine, log: Log<'_>) {
-    let HeldBackLine { service, reason, detail, remark, .. } = line;
-    let word = if *remark { "remark" } else { "held back" };
-    log(Some(Line::new(place, word, (&service.to_string(), reason), detail)), &|| {
-        info!(cluster, kubernetes_service = %service, cloud_map_service = place,
-            reason = &**reason, "{word}: {detail}");
-    });
-}
-
-/// The imports of a cluster, and its exports among those of other clusters.
-fn of_member(cluster: &str, report: &MultiClusterReport, mode: Mode, log: Log<'_>) {
-    for Obstacle { reason, detail, failed } in &report.obstacles {
-        let reason = &**reason;
-        log(None, &|| {
-            if *failed {
-                error!(cluster, reason, "clusterset: {detail}");
-            } else {
-                warn!(cluster, reason, "clusterset: {detail}");
-            }
-        });
-    }
-    for line in &report.changes {
-        let is_planned = line.result == Outcome::Planned;
-        let standing = is_planned.then(|| Line::planned("", "", &line.to_string()));
-        log(standing, &|| match &line.result {
-            Outcome::Failed { .. } => error!(cluster, "import: {line}"),
-            Outcome::Undone { .. } => warn!(cluster, "import: {line}"),
-            Outcome::Planned | Outcome::Applied => info!(cluster, %mode, "import: {line}"),
-        });
-    }
-    for stale in &report.stale {
-        let (member, heartbeat) = (stale.cluster_id.as_str(), stale.heartbeat.as_str());
-        log(None, &|| warn!(cluster, member, heartbeat, "stale: {stale}"));
-    }
-    if let Some(line) = &report.guard {
-        log(None, &|| guard(cluster, line, mode));
-    }
-    let held_back = report.held_back.iter().map(|line| ("held back", line));
-    let conflicts = report.conflicts.iter().map(|line| ("conflict", line));
-    for (word, line) in held_back.chain(conflicts) {
-        let ClustersetLine { service, reason, detail } = line;
-        log(Some(Line::new("", word, (&service.to_string(), reason), detail)), &|| {
-            info!(cluster, kubernetes_service = %service, reason = &**reason, "{word}: {detail}");
-        });
-    }
+/// The Cloud Map services in which something was not read or not done.
+fn unsure_services(report: &ClusterReport) -> BTreeSet<String> {
+    let is_unsure = |service: &&ServiceReport| service.lines.iter().any(Line::is_open);
+    report.services.iter().filter(is_unsure).map(ServiceReport::place).collect()
 }
 
 /// Logs the counts of a cluster that was read.
@@ -275,62 +298,6 @@ pub(super) fn run(report: &Report) {
     info!(clusters = report.clusters.len(), ok = report.ok, mode = %report.mode, "run {}", report.counts);
 }
 
-// The lines of a report by which a run is compared with the ones before. A note with the present time is planned anew in
-// each run, so times are left out.
-
-/// A line that stands until something changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Line {
-    cloud_map_service: String,
-    kubernetes_service: String,
-    /// The reason's stable code, if it has one.
-    reason: String,
-    /// `planned`, `held back`, or the kind of the note.
-    word: String,
-    text: String,
-}
-
-/// The lines of a run.
-#[derive(Default)]
-struct Lines {
-    lines: BTreeSet<Line>,
-    /// The Cloud Map services in which something was not read or not done: what is held back there is not known.
-    unsure: BTreeSet<String>,
-}
-
-impl Line {
-    /// The subject of the line. The text of a reason may change while the reason stands.
-    fn about(&self) -> [&str; 5] {
-        let text = if self.reason.is_empty() { self.text.as_str() } else { "" };
-        [&self.cloud_map_service, &self.kubernetes_service, &self.reason, &self.word, text]
-    }
-
-    fn new(place: &str, word: &str, (service, reason): (&str, &str), text: &str) -> Self {
-        Self {
-            cloud_map_service: place.to_owned(),
-            kubernetes_service: service.to_owned(),
-            reason: reason.to_owned(),
-            word: word.to_owned(),
-            text: without_times(text),
-        }
-    }
-
-    /// A change that a dry run plans.
-    fn planned(place: &str, service: &str, text: &str) -> Self {
-        Self::new(place, "planned", (service, ""), text)
-    }
-}
-
-/// The Cloud Map services in which something was not read or not done.
-fn unsure_services(report: &ClusterReport) -> BTreeSet<String> {
-    let is_unsure = |service: &&ServiceReport| {
-        service.unreadable.is_some()
-            || service.changes.iter().any(ChangeLine::is_left_undone)
-            || service.held_back.iter().any(|line| line.failed)
-    };
-    report.services.iter().filter(is_unsure).map(ServiceReport::place).collect()
-}
-
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
         let word = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
@@ -342,12 +309,17 @@ fn without_times(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ServiceRef;
 
     /// A planned change for each letter, and for each digit a line about one subject.
-    fn lines(words: &str) -> BTreeSet<Line> {
-        let line = |word: &str| match word.parse::<u8>() {
-            Ok(_) => Line::new("prod/web", "held back", ("shop/web", "ServiceFull"), word),
-            Err(_) => Line::new("prod/web", "planned", ("shop/web", ""), word),
+    fn lines(words: &str) -> BTreeSet<StandingLine> {
+        let line = |word: &str| {
+            let line = match word.parse::<u8>() {
+                Ok(_) => Line::new('!', "ServiceFull", word, Outcome::KeptOut),
+                Err(_) => Line::new('+', "register", word, Outcome::Planned),
+            };
+            let line = line.about(ServiceRef::new("shop", "web"));
+            standing_line("prod/web", &line, Mode::DryRun).expect("it stands")
         };
         words.split_whitespace().map(line).collect()
     }

@@ -30,16 +30,17 @@ impl OutOfStep {
         }
         let mut open = BTreeSet::new();
         for at in &report.services {
-            let left = at.changes.iter().filter(|line| line.is_left_undone());
-            let left = left.map(|line| (&line.service, line.change, &line.instance));
-            let refused = at.refused.iter().map(|it| (&it.service, Verb::Register, &it.instance));
-            open.extend(left.chain(refused).map(|(service, change, instance)| PendingEndpoint {
-                cluster: report.cluster.clone(),
-                service: service.clone(),
-                place: at.place(),
-                change,
-                instance: instance.clone(),
-            }));
+            let left = at.lines.iter().filter(|line| line.outcome.is_left_undone());
+            for line in left.chain(&at.refused) {
+                let (Some(service), Some(change)) = (&line.service, line.verb()) else { continue };
+                open.insert(PendingEndpoint {
+                    cluster: report.cluster.clone(),
+                    service: service.clone(),
+                    place: at.place(),
+                    change,
+                    instance: line.object.clone(),
+                });
+            }
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_covered = |endpoint: &PendingEndpoint| {

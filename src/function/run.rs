@@ -12,7 +12,7 @@ use super::clustersets::Clustersets;
 use super::{Function, Selections, log};
 use crate::clients::RegistryKey;
 use crate::event::{self, Scope, Unusable};
-use crate::model::Selection;
+use crate::model::{Line, Selection};
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::shuffle;
 use crate::reconcile::{Error, Invocation};
@@ -224,7 +224,7 @@ impl Run<'_> {
         let mut report = conclude(cluster, reconciled);
         report.whole = is_whole;
         if is_whole {
-            report.warnings.extend(cluster.repetition_warnings());
+            report.lines.extend(cluster.repetition_warnings().map(Line::warning));
         }
         report.quiet = !function.settings.pages(cluster);
         // An adoption holds back other things than a sync does.

@@ -1,12 +1,10 @@
 //! Words and texts: the macro of enums whose variants are words of an API (`words`), and that of types with one line of
-//! text (`display`); the words of a run: the kind of a change and its outcome, the policy that limits changes, the state of
+//! text (`display`); the words of a run: the kind of a change, the policy that limits changes, the state of
 //! a loss past the limits of the guard, and the calls to Cloud Map; the documentation of a setting, and lists: in sentences,
 //! and counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-
-use serde::{Deserialize, Serialize};
 
 /// An enum that is read, written and displayed by its words.
 macro_rules! words {
@@ -90,46 +88,6 @@ impl Verb {
             Self::Update | Self::Rewrite | Self::Adopt => '~',
             Self::Deregister => '-',
         }
-    }
-}
-
-/// The outcome of a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "result", rename_all = "snake_case")]
-pub enum Outcome {
-    /// Not attempted: a plan or a dry run.
-    Planned,
-    /// Made.
-    Applied,
-    /// Attempted, and failed.
-    Failed {
-        /// The error with its cause.
-        error: String,
-    },
-    /// Not attempted, since there was no time or an earlier change failed.
-    Undone {
-        /// The reason.
-        why: String,
-    },
-}
-
-impl Outcome {
-    pub fn failed(error: impl Into<String>) -> Self {
-        Self::Failed { error: error.into() }
-    }
-
-    pub fn undone(why: impl Into<String>) -> Self {
-        Self::Undone { why: why.into() }
-    }
-
-    /// Near the deadline a change is not tried.
-    pub fn out_of_time() -> Self {
-        Self::undone("the time of this invocation is used up")
-    }
-
-    /// Whether the change was made, or would be.
-    pub fn is_made(&self) -> bool {
-        matches!(self, Self::Planned | Self::Applied)
     }
 }
 

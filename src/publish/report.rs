@@ -7,15 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
-use crate::model::{Desired, Kind, Notice, Outcome, Place, Timestamp, Tone, Verb, join};
+use crate::model::{
+    Desired, EMPTIED, Kind, Line, Notice, Outcome, Place, ServiceRef, Timestamp, Tone, Verb, join,
+};
 use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
     Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, Stage,
 };
-use crate::report::{
-    ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, InvalidRegistration,
-    LosingService, ServiceReport,
-};
+use crate::report::{ClusterReport, Counts, GuardReport, LosingService, ServiceReport};
 
 /// The report of a plan that was not carried out.
 pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
@@ -41,40 +40,49 @@ pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterRe
 /// The report of a plan and the outcomes of its changes.
 pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterReport {
     let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
-    for (place, unchanged) in plan.unchanged {
-        let service = at(&mut services, &place);
-        service.emptied = is_emptied(unchanged.present, lines.0.get(&place));
-        service.unchanged = unchanged.ours;
-        service.foreign = unchanged.foreign;
-        service.unreadable = unchanged.unreadable;
-        service.left_unread = unchanged.left_unread;
-    }
     let mut held_back = plan.held_back;
     let mut refusals = BTreeSet::new();
+    let mut differences = BTreeMap::new();
     for (place, lines) in lines.0 {
         let service = at(&mut services, &place);
         service.refused = lines.refused;
-        service.changes = lines.changes.into_iter().map(|(_, line)| line).collect();
-        service.changes.shrink_to_fit();
+        service.lines = lines.changes.into_iter().map(|(_, line)| line).collect();
+        service.lines.shrink_to_fit();
         for (_, _, line) in lines.held_back {
             if held_back.binary_search(&line).is_err() {
                 refusals.insert(line);
             }
         }
+        differences.insert(place, lines.difference);
+    }
+    for (place, unchanged) in plan.unchanged {
+        let difference = differences.get(&place).copied().unwrap_or_default();
+        let service = at(&mut services, &place);
+        service.unchanged = unchanged.ours;
+        service.foreign = unchanged.foreign;
+        let unreadable = unchanged.unreadable.into_iter().map(|problem| ('!', problem));
+        let left_unread = unchanged.left_unread.into_iter().map(|problem| ('~', problem));
+        for (sign, problem) in unreadable.chain(left_unread) {
+            service.lines.push(Line::new(sign, "Unreadable", problem, Outcome::Unread));
+        }
+        if is_emptied(unchanged.present, difference) {
+            let text = "no instance is left under this name";
+            service.lines.push(Line::new('!', EMPTIED, text, Outcome::Remark));
+        }
     }
     held_back.extend(refusals);
     let mut unplaced = Vec::new();
-    for line in held_back {
-        match line.place.clone() {
-            Some(place) => at(&mut services, &place).held_back.push(line.into()),
-            None => unplaced.push(line.into()),
+    for held_back in held_back {
+        match held_back.place.clone() {
+            Some(place) => at(&mut services, &place).lines.push(held_back.into()),
+            None => unplaced.push(held_back.into()),
         }
     }
     let mut report = ClusterReport {
         cluster: cluster.to_owned(),
         guard: plan.guard.as_deref().map(GuardReport::from),
         services: services.into_values().collect(),
-        held_back: unplaced,
+        lines: unplaced,
         ..ClusterReport::default()
     };
     report.counts = Counts::of(&report);
@@ -93,19 +101,15 @@ fn at<'a>(
 }
 
 /// Whether the last instance of any party was removed from a name, or would be, and none was registered.
-fn is_emptied(present: usize, lines: Option<&LinesAt>) -> bool {
-    let difference = lines.map_or(0, |lines| lines.difference);
+fn is_emptied(present: usize, difference: isize) -> bool {
     difference < 0 && present.saturating_add_signed(difference) == 0
 }
 
-impl From<HeldBack> for HeldBackLine {
-    fn from(held_back: HeldBack) -> Self {
-        let HeldBack { service, reason, .. } = held_back;
-        let keeps_out = reason.keeps_out() && reason.mended_by() == MendedBy::Owner;
-        let failed = reason.mended_by() == MendedBy::Retry;
-        let remark = reason.is_remark();
-        let detail = reason.to_string();
-        Self { service, reason: reason.code().into(), detail, failed, remark, keeps_out }
+impl From<HeldBack> for Line {
+    fn from(HeldBack { service, reason, .. }: HeldBack) -> Self {
+        let outcome = reason.outcome();
+        let sign = if outcome == Outcome::Remark { '~' } else { '!' };
+        Self::new(sign, reason.code(), reason.to_string(), outcome).about(service)
     }
 }
 
@@ -138,10 +142,10 @@ pub struct ChangeLines(BTreeMap<Place, LinesAt>);
 /// The lines of one Cloud Map service.
 #[derive(Debug, Default)]
 struct LinesAt {
-    changes: Vec<(Stage, ChangeLine)>,
+    changes: Vec<(Stage, Line)>,
     held_back: Vec<(Stage, Option<String>, HeldBack)>,
     /// The registrations that Cloud Map rejects as invalid.
-    refused: Vec<InvalidRegistration>,
+    refused: Vec<Line>,
     /// The change in the number of instances.
     difference: isize,
 }
@@ -150,7 +154,7 @@ impl ChangeLines {
     /// Sorts the lines of each service by stage and instance.
     pub fn sort(&mut self) {
         for LinesAt { changes, held_back, .. } in self.0.values_mut() {
-            changes.sort_by(|(a, one), (b, other)| (a, &one.instance).cmp(&(b, &other.instance)));
+            changes.sort_by(|(a, one), (b, other)| (a, &one.object).cmp(&(b, &other.object)));
             held_back.sort_by(|(a, one, _), (b, other, _)| (a, one).cmp(&(b, other)));
         }
     }
@@ -165,26 +169,33 @@ impl ChangeLines {
         if outcome.as_ref().is_ok_and(Outcome::is_made) {
             at.difference += change.difference();
         }
-        let instance = change.instance().map(str::to_owned);
         match outcome {
-            Ok(result) => {
-                let service = change.marked().cloned().unwrap_or(service);
-                let (detail, stage) = (change.detail(), change.stage());
-                let change = change.verb();
-                at.changes.push((stage, ChangeLine { change, instance, service, detail, result }));
-            }
+            Ok(outcome) => at.changes.push((change.stage(), line(service, &change, outcome))),
             Err(reason) => {
                 let registers = matches!(change, Change::Register { .. });
                 if registers && matches!(reason, Reason::InvalidInput(_)) {
-                    let (service, instance) = (service.clone(), instance.clone());
-                    at.refused.push(InvalidRegistration { service, instance });
+                    at.refused.push(line(service.clone(), &change, Outcome::KeptOut));
                 }
                 let place = Some(change.place().clone());
+                let instance = change.instance().map(str::to_owned);
                 let held_back = HeldBack { service, place, reason };
                 at.held_back.push((change.stage(), instance, held_back));
             }
         }
     }
+}
+
+/// The line of a change that was made in the turn of a Service.
+fn line(turn: ServiceRef, change: &Change, outcome: Outcome) -> Line {
+    let verb = change.verb();
+    let (code, object) = match (verb, change.instance()) {
+        (Verb::CreateNamespace, _) => (Verb::Create, "namespace"),
+        (_, None) => (verb, "service"),
+        (_, Some(instance)) => (verb, instance),
+    };
+    let service = change.marked().cloned().unwrap_or(turn);
+    let line = Line::new(verb.sign(), code.as_str(), change.detail(), outcome).about(service);
+    Line { object: Some(object.to_owned()), ..line }
 }
 
 impl Extend<SettledChange> for ChangeLines {
@@ -216,13 +227,14 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
 /// The notices about instances that a run at `now` registered or deregistered.
 pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Vec<Notice> {
     let mut news = Vec::new();
-    for ServiceReport { namespace, name, changes, .. } in services {
+    for at in services {
         let mut counts: BTreeMap<_, (usize, usize)> = BTreeMap::new();
-        for line in changes.iter().filter(|line| line.result == Outcome::Applied) {
-            let (registered, deregistered) = counts.entry(&line.service).or_default();
-            match line.change {
-                Verb::Register | Verb::Adopt => *registered += 1,
-                Verb::Deregister => *deregistered += 1,
+        for line in at.lines.iter().filter(|line| line.outcome == Outcome::Applied) {
+            let Some(service) = &line.service else { continue };
+            let (registered, deregistered) = counts.entry(service).or_default();
+            match line.verb() {
+                Some(Verb::Register | Verb::Adopt) => *registered += 1,
+                Some(Verb::Deregister) => *deregistered += 1,
                 _ => {}
             }
         }
@@ -239,7 +251,7 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
                 service: service.clone(),
                 uid,
                 reason: reason.to_owned(),
-                note: format!("{counted} under {namespace}/{name}"),
+                note: format!("{counted} under {}", at.place()),
             })
         }));
     }

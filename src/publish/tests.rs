@@ -14,7 +14,7 @@ use crate::publish::passes::SettledChange;
 use crate::publish::plan::{
     Change, DeregisterReason, Difference, HeldBack, Plan, Reason, Unchanged, WaitsFor,
 };
-use crate::report::{ClusterReport, Counts, Dropped, Mode, Report};
+use crate::report::{ClusterReport, Counts, Dropped, Mode, Report, ServiceReport};
 
 fn web() -> ServiceRef {
     ServiceRef::new("shop", "web")
@@ -232,39 +232,39 @@ fn what_was_done_in_a_service_serialises() {
           "ecs": 2,
           "other_cluster": 1
         },
-        "emptied": false,
-        "changes": [
+        "lines": [
           {
-            "change": "deregister",
-            "instance": "i-3",
             "service": {
               "namespace": "shop",
               "name": "gone"
             },
-            "detail": "10.0.0.3: Service shop/gone is gone, or no longer annotated and headless",
+            "object": "i-3",
+            "sign": "-",
+            "code": "deregister",
+            "text": "10.0.0.3: Service shop/gone is gone, or no longer annotated and headless",
             "result": "applied"
           },
           {
-            "change": "rewrite",
-            "instance": "i-2",
             "service": {
               "namespace": "shop",
               "name": "web"
             },
-            "detail": "REGION nothing -> eu-central-1",
+            "object": "i-2",
+            "sign": "~",
+            "code": "rewrite",
+            "text": "REGION nothing -> eu-central-1",
             "result": "failed",
             "error": "cannot rewrite: throttled"
-          }
-        ],
-        "heldBack": [
+          },
           {
             "service": {
               "namespace": "shop",
               "name": "web"
             },
-            "reason": "DomainConflict",
-            "detail": "Service shop/old of this cluster holds the name; this one takes over when that ends",
-            "failed": false
+            "sign": "!",
+            "code": "DomainConflict",
+            "text": "Service shop/old of this cluster holds the name; this one takes over when that ends",
+            "result": "kept_out"
           }
         ]
       }
@@ -283,7 +283,7 @@ fn what_is_not_there_is_not_serialised() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(keys(&report), names(&["mode", "whole", "ok", "counts", "clusters"]));
     let cluster = &report["clusters"][0];
-    assert_eq!(keys(cluster), names(&["cluster", "error", "counts", "services", "heldBack"]));
+    assert_eq!(keys(cluster), names(&["cluster", "error", "counts", "services", "lines"]));
 }
 
 /// What is counted in each cluster is in the last lines above.
@@ -356,7 +356,7 @@ fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
             BTreeMap::from([(place("web"), Unchanged { present, ..Unchanged::default() })]);
         let plan = Plan { unchanged, ..Plan::default() };
         let report = report::of_results("blue", plan, lines(applied));
-        let emptied = report.services.iter().any(|service| service.emptied);
+        let emptied = report.services.iter().any(ServiceReport::is_emptied);
         assert_eq!(emptied, expected, "{case}");
         assert_eq!(report.counts.emptied, usize::from(expected), "{case}");
         let line = "! emptied    no instance is left under this name";

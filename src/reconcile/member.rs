@@ -354,13 +354,14 @@ impl MultiClusterReport {
             exports.map(|service| (id::export_record(service), service)).collect();
         let services = exported.report.services.iter();
         let services = services.filter(|it| record::is_namespace(&it.namespace));
-        for line in services.flat_map(|service| &service.changes) {
-            let Some(id) = line.instance.as_ref().filter(|id| id.starts_with(EXPORT_RECORD)) else {
+        for line in services.flat_map(|service| service.changes()) {
+            let (Some(id), Some(service)) = (&line.object, &line.service) else { continue };
+            if !id.starts_with(EXPORT_RECORD) {
                 continue;
-            };
-            let service = exports.get(id).copied().unwrap_or(&line.service);
-            let change = format!("{} export     {service}", line.change.sign());
-            self.export_changes.push(ImportLine { change, result: line.result.clone() });
+            }
+            let service = exports.get(id).copied().unwrap_or(service);
+            let change = format!("{} export     {service}", line.sign);
+            self.export_changes.push(ImportLine { change, result: line.outcome.clone() });
         }
     }
 }

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::{ClusterReport, Word};
 use crate::error::chain;
 use crate::model::{
-    Foreign, GuardState, Outcome, Selection, ServiceRef, Verb, count_each, join, join_or,
+    EMPTIED, Foreign, GuardState, Line, Outcome, Selection, ServiceRef, Verb, count_each, join,
+    join_or,
 };
 
 impl ClusterReport {
@@ -50,22 +51,25 @@ impl ClusterReport {
     /// read the Services concerned are unknown.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let is_read = self.unread == 0 || *selection == Selection::Everything;
-        let is_done = |service: &ServiceReport| {
-            let held_back = service.held_back.iter().filter(|line| line.failed);
-            let changes = service.changes.iter().filter(|line| line.is_left_undone());
-            let mut open =
-                held_back.map(|line| &line.service).chain(changes.map(|line| &line.service));
-            service.unreadable.is_none() && !open.any(|service| selection.contains(service))
+        let is_concerned = |line: &Line| {
+            line.is_open()
+                && line.service.as_ref().is_none_or(|service| selection.contains(service))
         };
         self.error.is_none()
             && is_read
-            && self.services.iter().all(is_done)
+            && !self.all_lines().any(is_concerned)
             && self.is_imported(selection)
     }
 
-    /// The reasons for which something is held back, each with its number; `None` if nothing is.
+    /// The lines of the cluster's Cloud Map services, and those that belong to none.
+    pub fn all_lines(&self) -> impl Iterator<Item = &Line> {
+        self.services.iter().flat_map(|service| &service.lines).chain(&self.lines)
+    }
+
+    /// The reasons for which something is held back or remarked, each with its number; `None` if nothing is.
     pub fn reasons(&self) -> Option<String> {
-        let reasons = count_each(self.held_back_lines().map(|line| &line.reason));
+        let lines = self.all_lines().filter(|line| line.has_reason());
+        let reasons = count_each(lines.map(|line| &line.code));
         let texts = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
@@ -82,8 +86,7 @@ impl ClusterReport {
                 None => self.services.push(service),
             }
         }
-        self.held_back.extend(other.held_back);
-        self.warnings.extend(other.warnings);
+        self.lines.extend(other.lines);
         self.unread = self.unread.max(other.unread);
         self.oldest_read = self.oldest_read.max(other.oldest_read);
         self.guard = self.guard.or(other.guard);
@@ -100,21 +103,24 @@ impl ServiceReport {
         format!("{}/{}", self.namespace, self.name)
     }
 
+    /// The changes, with any outcome.
+    pub fn changes(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.is_change())
+    }
+
+    /// Whether the name lost its last instance, or would lose it.
+    pub fn is_emptied(&self) -> bool {
+        self.lines.iter().any(|line| line.code == EMPTIED)
+    }
+
     fn add(&mut self, other: Self) {
         self.unchanged += other.unchanged;
-        self.emptied &= other.emptied;
-        self.unreadable = self.unreadable.take().or(other.unreadable);
-        self.changes.extend(other.changes);
-        self.held_back.extend(other.held_back);
-        self.left_unread = self.left_unread.take().or(other.left_unread);
+        let is_emptied = self.is_emptied() && other.is_emptied();
+        self.lines.extend(other.lines);
+        if !is_emptied {
+            self.lines.retain(|line| line.code != EMPTIED);
+        }
         self.refused.extend(other.refused);
-    }
-}
-
-impl ChangeLine {
-    /// Whether the change failed or was not attempted.
-    pub fn is_left_undone(&self) -> bool {
-        !self.result.is_made()
     }
 }
 
@@ -164,68 +170,11 @@ pub struct ServiceReport {
     pub unchanged: usize,
     /// Instances of other owners, left alone.
     pub foreign: BTreeMap<Foreign, usize>,
-    /// Whether the name lost its last instance, or would lose it.
-    pub emptied: bool,
-    /// The error that keeps its instances unknown, if that leaves a change undone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unreadable: Option<String>,
-    /// The error that keeps its instances unknown, if nothing shows that some of them are ours. It is no failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_unread: Option<String>,
-    /// The changes.
-    pub changes: Vec<ChangeLine>,
-    /// The held-back requests.
-    pub held_back: Vec<HeldBackLine>,
+    /// The changes, the reads that failed, and what is held back or remarked.
+    pub lines: Vec<Line>,
     /// The registrations that Cloud Map rejects as invalid, for the metrics.
     #[serde(skip)]
-    pub refused: Vec<InvalidRegistration>,
-}
-
-/// A registration that Cloud Map rejects as invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidRegistration {
-    /// The Kubernetes Service.
-    pub service: ServiceRef,
-    /// The instance.
-    pub instance: Option<String>,
-}
-
-/// One change.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangeLine {
-    /// The kind of change.
-    pub change: Verb,
-    /// The instance; absent if the change is to the Cloud Map service itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
-    /// The Kubernetes Service of the instance.
-    pub service: ServiceRef,
-    /// Address and pod, the difference, or the reason to deregister.
-    pub detail: String,
-    /// The outcome.
-    #[serde(flatten)]
-    pub result: Outcome,
-}
-
-/// A held-back request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HeldBackLine {
-    /// The Kubernetes Service that requests it.
-    pub service: ServiceRef,
-    /// The reason's stable code.
-    pub reason: Word,
-    /// The cause and its remedy.
-    pub detail: String,
-    /// Whether a retry may help; the run is incomplete then.
-    pub failed: bool,
-    /// Whether it only informs and holds nothing back.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub remark: bool,
-    /// Whether a request stays out of Cloud Map until the Service's owner acts, for the metrics.
-    #[serde(skip)]
-    pub keeps_out: bool,
+    pub refused: Vec<Line>,
 }
 
 // The part of a cluster's report about its clusterset. Its exports are among the Cloud Map services.
@@ -439,25 +388,31 @@ counts! {
 impl Counts {
     /// The counts of the lines of one cluster.
     pub fn of(report: &ClusterReport) -> Self {
-        let remarks = report.held_back.iter().filter(|line| line.remark).count();
-        let mut counts = Self {
-            held_back: report.held_back.len() - remarks,
-            unreadable: usize::from(report.error.is_some()),
-            ..Self::default()
-        };
+        let unreadable = usize::from(report.error.is_some());
+        let mut counts = Self { unreadable, ..Self::default() };
         for service in &report.services {
             counts.unchanged += service.unchanged;
-            counts.emptied += usize::from(service.emptied);
             counts.foreign += service.foreign.values().sum::<usize>();
-            let failed = service.held_back.iter().filter(|line| line.failed).count();
-            let remarks = service.held_back.iter().filter(|line| line.remark).count();
-            counts.failed += failed + usize::from(service.unreadable.is_some());
-            counts.held_back += service.held_back.len() - failed - remarks;
-            for line in &service.changes {
-                *counts.counter_for(line.change, &line.result) += 1;
-            }
         }
+        report.all_lines().for_each(|line| counts.add_line(line));
         counts
+    }
+
+    fn add_line(&mut self, line: &Line) {
+        let counter = match (&line.outcome, line.verb()) {
+            (Outcome::KeptOut | Outcome::HeldBack, _) => &mut self.held_back,
+            (Outcome::Undone { .. }, _) => &mut self.undone,
+            _ if line.is_open() => &mut self.failed,
+            _ if line.code == EMPTIED => &mut self.emptied,
+            (_, Some(Verb::CreateNamespace | Verb::Create)) => &mut self.created,
+            (_, Some(Verb::Update)) => &mut self.updated,
+            (_, Some(Verb::Register)) => &mut self.registered,
+            (_, Some(Verb::Rewrite)) => &mut self.rewritten,
+            (_, Some(Verb::Adopt)) => &mut self.adopted,
+            (_, Some(Verb::Deregister)) => &mut self.deregistered,
+            (_, None) => return,
+        };
+        *counter += 1;
     }
 
     /// The number of changes that were made, or would be made.
@@ -474,20 +429,6 @@ impl Counts {
             format!("{count} {}", words.replace("(s)", if count == 1 { "" } else { "s" }))
         });
         join_or(parts, ", ", "nothing to do")
-    }
-
-    /// The counter for a change with this result.
-    pub(super) fn counter_for(&mut self, verb: Verb, result: &Outcome) -> &mut usize {
-        match (result, verb) {
-            (Outcome::Failed { .. }, _) => &mut self.failed,
-            (Outcome::Undone { .. }, _) => &mut self.undone,
-            (_, Verb::CreateNamespace | Verb::Create) => &mut self.created,
-            (_, Verb::Update) => &mut self.updated,
-            (_, Verb::Register) => &mut self.registered,
-            (_, Verb::Rewrite) => &mut self.rewritten,
-            (_, Verb::Adopt) => &mut self.adopted,
-            (_, Verb::Deregister) => &mut self.deregistered,
-        }
     }
 }
 

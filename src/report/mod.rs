@@ -11,19 +11,17 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Traffic, words};
+use crate::model::{Line, Traffic, words};
 
+pub use crate::model::Word;
 pub use cluster::{
-    ChangeLine, ClustersetLine, Counts, GuardReport, HeldBackLine, ImportLine, InvalidRegistration,
-    LosingService, MultiClusterReport, Obstacle, ServiceReport, StaleCluster,
+    ClustersetLine, Counts, GuardReport, ImportLine, LosingService, MultiClusterReport, Obstacle,
+    ServiceReport, StaleCluster,
 };
 pub use table::count;
 
 /// The release of the function, in the answer to a direct invocation.
 pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
-
-/// A word of a closed set: a constant of this crate, or text parsed from a response.
-pub type Word = std::borrow::Cow<'static, str>;
 
 /// The result of one invocation.
 #[serde_with::skip_serializing_none]
@@ -111,11 +109,9 @@ pub struct ClusterReport {
     pub guard: Option<GuardReport>,
     /// The Cloud Map services.
     pub services: Vec<ServiceReport>,
-    /// The held-back requests that belong to no Cloud Map service.
-    pub held_back: Vec<HeldBackLine>,
-    /// Warnings to read before a confirmation.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
+    /// The lines that belong to no Cloud Map service: the requests that are held back, and the warnings to read before a
+    /// confirmation.
+    pub lines: Vec<Line>,
     /// The Cloud Map services with instances that this process has not had the time to read yet.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub unread: usize,
@@ -182,8 +178,7 @@ impl Report {
     pub fn leave_counts(&mut self) {
         for cluster in &mut self.clusters {
             cluster.services.clear();
-            cluster.held_back.clear();
-            cluster.warnings.clear();
+            cluster.lines.clear();
             let part = cluster.multi_cluster.as_mut();
             let guards = [cluster.guard.as_mut(), part.and_then(|part| part.guard.as_mut())];
             guards.into_iter().flatten().for_each(|guard| guard.services.clear());
@@ -239,17 +234,15 @@ mod tests {
 
     /// A report with so many services, and a loss that the guard holds.
     fn report(services: usize) -> Report {
-        let change = |number: usize| ChangeLine {
-            change: Verb::Register,
-            instance: Some(format!("ip-10-0-0-1-{number}")),
-            service: ServiceRef::new("shop", format!("web-{number}")),
-            detail: "10.0.0.1 port 8080 (pod web-7f9c6d5b8-abcde)".to_owned(),
-            result: Outcome::Planned,
+        let change = |number: usize| {
+            let text = format!("10.0.0.1 port 8080 (pod web-7f9c6d5b8-{number})");
+            let line = Line::new('+', Verb::Register.as_str(), text, Outcome::Planned);
+            line.about(ServiceRef::new("shop", format!("web-{number}")))
         };
         let service = |number: usize| ServiceReport {
             namespace: "shop.local".to_owned(),
             name: format!("web-{number:06}"),
-            changes: vec![change(number)],
+            lines: vec![change(number)],
             ..ServiceReport::default()
         };
         let services = (0..services).map(service).collect();

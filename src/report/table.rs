@@ -4,10 +4,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ClusterReport, ClustersetLine, Dropped, GuardReport, HeldBackLine, ImportLine,
-    Mode, MultiClusterReport, Obstacle, Report, ServiceReport, StaleCluster,
+    ClusterReport, ClustersetLine, Dropped, GuardReport, ImportLine, Mode, MultiClusterReport,
+    Obstacle, Report, ServiceReport, StaleCluster,
 };
-use crate::model::{Outcome, Verb, display, join};
+use crate::model::{Line, display, join};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -70,11 +70,10 @@ impl Display for ClusterReport {
                 "  = {unread} Cloud Map services not read yet; the oldest read is {oldest_read} s old"
             )?;
         }
-        self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        self.lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         self.guard.iter().try_for_each(|guard| writeln!(f, "  {guard}"))?;
-        self.warnings.iter().try_for_each(|warning| writeln!(f, "  ! warning    {warning}"))?;
         self.multi_cluster.iter().try_for_each(|multi_cluster| multi_cluster.fmt(f))?;
-        let is_held_back = !self.held_back.is_empty() || self.counts.held_back > 0;
+        let is_held_back = self.lines.iter().any(Line::has_reason) || self.counts.held_back > 0;
         if self.services.is_empty() && !is_held_back && self.multi_cluster.is_none() {
             writeln!(f, "  no Service is annotated, and no instance of ours is registered")?;
         }
@@ -85,19 +84,12 @@ impl Display for ClusterReport {
 impl Display for ServiceReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {}/{}", self.namespace, self.name)?;
-        for line in &self.changes {
-            write!(f, "    {line}")?;
-            if f.alternate() {
-                write!(f, "  for {}", line.service)?;
-            }
+        let (reasons, facts): (Vec<&Line>, Vec<&Line>) =
+            self.lines.iter().partition(|line| line.has_reason());
+        for line in facts {
+            f.write_str("    ")?;
+            line.fmt(f)?;
             writeln!(f)?;
-        }
-        self.unreadable.iter().try_for_each(|problem| writeln!(f, "    ! not read   {problem}"))?;
-        self.left_unread
-            .iter()
-            .try_for_each(|problem| writeln!(f, "    ~ not read   {problem}"))?;
-        if self.emptied {
-            writeln!(f, "    ! emptied    no instance is left under this name")?;
         }
         if self.unchanged > 0 {
             writeln!(f, "    = {} unchanged", self.unchanged)?;
@@ -106,56 +98,15 @@ impl Display for ServiceReport {
             let kinds = self.foreign.iter().map(|(kind, count)| format!("{count} {kind}"));
             writeln!(f, "    = left alone, not ours: {}", join(kinds, ", "))?;
         }
-        self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
-        if self.is_quiet() {
+        reasons.into_iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        if self.lines.is_empty() && self.unchanged == 0 && self.foreign.is_empty() {
             writeln!(f, "    = nothing to do")?;
         }
         Ok(())
     }
 }
 
-impl ServiceReport {
-    /// Whether no line above it is printed: a Service claims the name, and no instance is registered, changed or held
-    /// back.
-    fn is_quiet(&self) -> bool {
-        let has_instances = self.unchanged > 0 || !self.foreign.is_empty();
-        let is_read = self.unreadable.is_none() && self.left_unread.is_none();
-        let has_remarks = self.emptied || !is_read || !self.held_back.is_empty();
-        self.changes.is_empty() && !has_instances && !has_remarks
-    }
-}
-
-impl Display for ChangeLine {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sign = self.change.sign();
-        let (verb, subject) = match (self.change, &self.instance) {
-            (Verb::CreateNamespace, _) => (Verb::Create, "namespace"),
-            (verb, None) => (verb, "service"),
-            (verb, Some(instance)) => (verb, instance.as_str()),
-        };
-        write!(f, "{sign} {verb:<10} {subject}  {}{}", self.detail, self.result)
-    }
-}
-
-impl Display for Outcome {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Planned | Self::Applied => Ok(()),
-            Self::Failed { error } => write!(f, "  ! failed: {error}"),
-            Self::Undone { why } => write!(f, "  ! not done: {why}"),
-        }
-    }
-}
-
 display!(GuardReport { state, detail, .. } => "! guard      {state}: {detail}");
-
-impl Display for HeldBackLine {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { service, reason, detail, remark, .. } = self;
-        let word = if *remark { "~ remark   " } else { "! held back" };
-        write!(f, "{word}  {service} ({reason}): {detail}")
-    }
-}
 
 impl Display for MultiClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -192,7 +143,7 @@ display!(ClustersetLine { service, reason, detail } => "{service} ({reason}): {d
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ServiceRef;
+    use crate::model::{Outcome, ServiceRef};
 
     #[test]
     fn table_names_the_member_and_every_line() {

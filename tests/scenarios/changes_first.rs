@@ -132,9 +132,9 @@ async fn registrations_are_reported_although_the_rest_could_not_be_read() {
     let report = sync(&function).await;
 
     assert!(!report.ok && problem(&report, "blue").contains("ListServices"), "{report}");
-    let changes = report.clusters[0].services.iter().flat_map(|service| &service.changes);
-    let changes: Vec<_> = changes.map(|it| (it.change, &it.result)).collect();
-    assert_eq!(changes, [(Verb::Register, &Outcome::Applied)]);
+    let lines = report.clusters[0].all_lines().filter(|line| line.is_change());
+    let changes: Vec<_> = lines.map(|line| (line.verb(), &line.outcome)).collect();
+    assert_eq!(changes, [(Some(Verb::Register), &Outcome::Applied)]);
     assert_eq!(fleet.addresses("prod", "web-7").len(), 3);
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, READER, give_pods, web_of};
 use crate::queue::{batch, failures, message, scope};
-use crate::run::{converge, problem, sync};
+use crate::run::{converge, problem, sync, warnings};
 use testbed::function::{event, invoke, invoke_until};
 use testbed::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
 use testbed::{ACCOUNT, REGION, ROLE_ARN};
@@ -171,7 +171,7 @@ async fn later_of_two_entries_for_one_cluster_is_held_back_without_a_call_of_eks
         assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
         let report = converge(&fleet, &function).await;
         assert_eq!((report.clusters.len(), report.ok), (1, true), "{report}");
-        let [warning] = report.clusters[0].warnings.as_slice() else { panic!("{report}") };
+        let [warning] = warnings(&report)[..] else { panic!("{report}") };
         let held_back = format!("as \"{later}\": the first entry is served");
         assert!(warning.contains(&arn) && warning.contains(&held_back), "{warning}");
         assert!(report.to_string().contains(&format!("! warning    {warning}")), "{report}");

@@ -190,9 +190,9 @@ async fn start_with_refused_offsets() -> Shops {
     shops.function = shops.fleet.function_with(&[("GUARD_MINIMUM", "2")]).await;
     give_pods(&shops.fleet, 9);
     let planned = plan(&shops.function).await;
-    let changes = planned.clusters[0].services.iter().flat_map(|service| &service.changes);
-    for change in changes.filter(|change| change.change == Verb::Register) {
-        let new = change.instance.as_deref().expect("an instance");
+    let lines = planned.clusters[0].all_lines();
+    for line in lines.filter(|line| line.verb() == Some(Verb::Register)) {
+        let new = line.object.as_deref().expect("an instance");
         let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).instance(new).always();
         shops.fleet.cloud_map.inject(denied);
     }

@@ -184,7 +184,7 @@ async fn instances_beyond_the_limits_of_a_name_and_of_a_service_are_one_line_a_n
 
     let registered = |report: &Report| -> BTreeMap<String, usize> {
         let names = report.clusters[0].services.iter();
-        names.map(|it| (it.name.clone(), it.changes.len())).collect()
+        names.map(|it| (it.name.clone(), it.changes().count())).collect()
     };
     assert_eq!(report.counts.registered, 5_000, "{:?}", report.counts);
     let full = "ServiceFull";

@@ -138,7 +138,7 @@ async fn answers_and_plans_of_a_person_stay_whole() {
         let (answer, lines) = invoke_logged(&function, &json!({ "action": action })).await;
         assert_eq!(answer.report.expect("a report").counts.registered, 1);
         let response = answer.response.expect("a report");
-        let changes = &response["clusters"][0]["services"][0]["changes"];
+        let changes = &response["clusters"][0]["services"][0]["lines"];
         assert_eq!(changes.as_array().map(Vec::len), Some(2));
         assert!(action == "sync" || self::changes(&lines).len() == 2, "{lines:#?}");
     }

@@ -166,16 +166,12 @@ async fn cloud_map_refuses_to_update_what_holds_other_accounts_instances_and_tha
     fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
     let report = synced(&function).await;
 
-    assert_eq!(held_back(&report), ["UpdateRefused"], "{report}");
+    assert_eq!(remarks(&report), ["UpdateRefused"], "{report}");
     assert!(said_of(&report, "UpdateRefused").contains("other accounts"), "{report}");
     let addresses = ["10.0.1.1", "10.0.1.2", "10.9.0.1"];
     assert_eq!(fleet.addresses("platform.local", "web"), addresses);
     settled(&fleet, &function).await;
-    assert_eq!(
-        held_back(&sync(&function).await),
-        ["UpdateRefused"],
-        "reported as long as it holds"
-    );
+    assert_eq!(remarks(&sync(&function).await), ["UpdateRefused"], "reported as long as it holds");
 }
 
 #[tokio::test]

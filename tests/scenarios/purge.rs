@@ -5,7 +5,7 @@ use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::fleet::{Fleet, attributes, web_of};
-use crate::run::{converge, converged, problem, purge, report, settled, writes};
+use crate::run::{converge, converged, problem, purge, report, settled, warnings, writes};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::invoke;
 use testbed::{ACCOUNT, REGION};
@@ -49,7 +49,7 @@ async fn purge_takes_out_all_of_one_cluster_and_nothing_of_another_of_ecs_or_of_
 async fn purge_of_a_cluster_that_still_claims_names_warns_that_they_come_back() {
     let (fleet, function) = shared_name().await;
     let report = purge(&function, "blue").await;
-    let warning = &report.clusters[0].warnings[0];
+    let warning = warnings(&report)[0];
     assert!(warning.starts_with("2 Services of the cluster claim names"), "{warning}");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod.local", "web").len(), 5);
@@ -58,7 +58,7 @@ async fn purge_of_a_cluster_that_still_claims_names_warns_that_they_come_back() 
         fleet.annotate(service, "publish", "false");
     }
     let report = purge(&function, "blue").await;
-    assert_eq!(report.clusters[0].warnings, [""; 0], "{report}");
+    assert_eq!(warnings(&report), [""; 0], "{report}");
     settled(&fleet, &function).await;
 }
 
@@ -71,7 +71,7 @@ async fn cluster_that_is_gone_is_purged_by_its_arn_or_if_it_is_configured_by_its
         let function = fleet.function_with(&[("CLUSTERS", configured)]).await;
         let report = purge(&function, if is_named { "blue" } else { &arn }).await;
         assert!(report.ok, "{configured}: {report}");
-        assert_eq!(report.clusters[0].warnings, [""; 0], "{configured}: {report}");
+        assert_eq!(warnings(&report), [""; 0], "{configured}: {report}");
         assert_eq!(fleet.addresses("prod.local", "web"), LEFT, "{configured}");
         let report = purge(&function, &arn).await;
         assert_eq!((report.ok, report.counts.deregistered), (true, 0), "{configured}: {report}");
@@ -84,7 +84,7 @@ async fn purge_of_a_namesake_in_another_account_is_not_about_this_cluster() {
     let (fleet, function) = shared_name().await;
     let other = fleet.sandbox.cluster_arn("blue").replace(ACCOUNT, "444455556666");
     let report = purge(&function, &other).await;
-    assert_eq!(report.clusters[0].warnings, [""; 0], "{report}");
+    assert_eq!(warnings(&report), [""; 0], "{report}");
     assert_eq!((report.ok, fleet.cloud_map.writes()), (true, 0), "{report}");
 }
 

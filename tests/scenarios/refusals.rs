@@ -33,9 +33,9 @@ async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again()
     let report = sync(&function).await;
 
     assert!(!report.ok && held_back(&report).is_empty(), "{report}");
-    let change = &report.clusters[0].services[0].changes[0];
-    let Outcome::Failed { error } = &change.result else { panic!("{report}") };
-    assert_eq!(change.change, Verb::Deregister, "{report}");
+    let change = report.clusters[0].services[0].changes().next().expect("a change");
+    let Outcome::Failed { error } = &change.outcome else { panic!("{report}") };
+    assert_eq!(change.verb(), Some(Verb::Deregister), "{report}");
     assert!(error.contains("INVALID_CHANGE_BATCH"), "{report}");
     assert_eq!(metric(&report, "Leftover"), 1);
     converge(&fleet, &function).await;
@@ -105,7 +105,7 @@ async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
     assert_eq!((report.counts.failed, report.counts.registered), (1, 1), "{report}");
     let services = &report.clusters[0].services;
     let web = services.iter().find(|service| service.name == "web").expect("reported");
-    let Outcome::Failed { error } = &web.changes[0].result else { panic!("{report}") };
+    let Outcome::Failed { error } = &web.lines[0].outcome else { panic!("{report}") };
     assert!(error.contains("INTERNAL_FAILURE"), "{error}");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::{HeldBackLine, Report, metrics};
+use cloud_map_sync::model::{Line, Outcome};
+use cloud_map_sync::report::{ClusterReport, Report, metrics};
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
@@ -96,23 +97,27 @@ pub fn remarks(report: &Report) -> Vec<&str> {
 }
 
 fn reasons(report: &Report, remark: bool) -> Vec<&str> {
-    let of_kind = held(report).filter(|line| line.remark == remark);
-    let mut reasons: Vec<&str> = of_kind.map(|line| &*line.reason).collect();
+    let of_kind = reasoned(report).filter(|line| (line.outcome == Outcome::Remark) == remark);
+    let mut reasons: Vec<&str> = of_kind.map(|line| &*line.code).collect();
     reasons.sort_unstable();
     reasons
 }
 
 /// What is said of the first that is held back or remarked for a reason.
 pub fn said_of(report: &Report, reason: &str) -> String {
-    let found = held(report).find(|line| line.reason == reason);
-    found.unwrap_or_else(|| panic!("nothing is held back as {reason}: {report}")).detail.clone()
+    let found = reasoned(report).find(|line| line.code == reason);
+    found.unwrap_or_else(|| panic!("nothing is held back as {reason}: {report}")).text.clone()
 }
 
-fn held(report: &Report) -> impl Iterator<Item = &HeldBackLine> {
-    report.clusters.iter().flat_map(|cluster| {
-        let placed = cluster.services.iter().flat_map(|service| &service.held_back);
-        placed.chain(&cluster.held_back)
-    })
+fn reasoned(report: &Report) -> impl Iterator<Item = &Line> {
+    let lines = report.clusters.iter().flat_map(ClusterReport::all_lines);
+    lines.filter(|line| line.has_reason())
+}
+
+/// The warnings about the first cluster.
+pub fn warnings(report: &Report) -> Vec<&str> {
+    let lines = report.clusters[0].lines.iter().filter(|line| line.code == "warning");
+    lines.map(|line| line.text.as_str()).collect()
 }
 
 /// Why a cluster was not served; empty where it was.

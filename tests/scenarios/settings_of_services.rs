@@ -127,7 +127,7 @@ async fn routing_policy_is_set_at_creation_and_only_reported_later() {
 
     fleet.annotate("web", "routing-policy", "MULTIVALUE");
     let report = converge(&fleet, &function).await;
-    assert_eq!(held_back(&report), ["RoutingPolicyFixed"], "{report}");
+    assert_eq!(remarks(&report), ["RoutingPolicyFixed"], "{report}");
     let said = said_of(&report, "RoutingPolicyFixed");
     assert!(said.contains("WEIGHTED") && said.contains("MULTIVALUE"), "{said}");
 }

@@ -17,7 +17,7 @@ use super::markdown::{MarkdownPage, cell};
 use super::outside::{Output, clean, code_block, escape, escape_lines};
 use cloud_map_sync::actions::{doctor, explain, status};
 use cloud_map_sync::model::GuardState;
-use cloud_map_sync::report::{Mode, Report};
+use cloud_map_sync::report::{Mode, Report, ServiceReport};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -175,8 +175,8 @@ impl Shown for Report {
     /// Those with changes.
     fn names(&self) -> Vec<String> {
         let services = self.clusters.iter().flat_map(|cluster| &cluster.services);
-        let changed = services.filter(|service| !service.changes.is_empty());
-        let changed = changed.map(|service| format!("{}/{}", service.namespace, service.name));
+        let changed = services.filter(|service| service.changes().next().is_some());
+        let changed = changed.map(ServiceReport::place);
         changed.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }

@@ -131,26 +131,34 @@ fn assert_every_format<T: DeserializeOwned + Shown>(answer: Value, own: usize, c
 
 fn report() -> Value {
     let service = json!({"namespace": "shop", "name": "web"});
-    let held = json!([{"service": service, "reason": "BadAnnotation", "detail": "a text", "failed": false}]);
-    let change = json!([
-        {"change": "register", "instance": "i", "detail": "a text", "service": service, "result": "failed", "error": "a text"},
-        {"change": "deregister", "instance": "i", "detail": "a text", "service": service, "result": "undone", "why": "a text"},
+    let held = json!({
+        "service": service, "sign": "!", "code": "BadAnnotation", "text": "a text", "result": "kept_out",
+    });
+    let lines = json!([
+        {
+            "sign": "+", "code": "register", "object": "i", "text": "a text", "service": service, "result": "failed",
+            "error": "a text",
+        },
+        {
+            "sign": "-", "code": "deregister", "object": "i", "text": "a text", "service": service, "result": "undone",
+            "why": "a text",
+        },
+        {"sign": "!", "code": "Unreadable", "text": "a text", "result": "unread"},
+        held,
     ]);
+    let warning = json!({"sign": "!", "code": "warning", "text": "a text", "result": "remark"});
     let guard = json!({
         "state": "held", "loss": 1, "instances": 2, "share": 50, "minimum": 1, "laterLook": false, "detail": "a text",
         "services": [{"service": service, "instances": 1}],
     });
     let line = json!([{"service": service, "reason": "PortConflict", "detail": "a text"}]);
     let import = json!([{"change": "+ import shop/web", "result": "planned"}]);
-    let services = json!([{
-        "namespace": "shop.local", "name": "web", "unreadable": "a text", "changes": change, "heldBack": held,
-        "leftUnread": "a text",
-    }]);
+    let services = json!([{"namespace": "shop.local", "name": "web", "lines": lines}]);
     json!({
         "mode": "plan", "whole": true, "ok": true, "counts": {"registered": 1}, "cut": "a text",
         "clusters": [
             {
-                "cluster": "blue", "registry": "a text", "services": services, "heldBack": held, "warnings": ["a text"],
+                "cluster": "blue", "registry": "a text", "services": services, "lines": [held, warning],
                 "guard": guard,
                 "multiCluster": {
                     "clusterId": "blue", "clusterset": "set", "exportChanges": import, "changes": import, "heldBack": line,
@@ -186,7 +194,9 @@ fn explanation() -> Value {
         {"name": "annotation", "outcome": "failed", "detail": "hostname: web"},
     ]);
     let service = json!({"namespace": "shop", "name": "web"});
-    let held = json!([{"service": service, "reason": "BadAnnotation", "detail": "a text", "failed": false}]);
+    let held = json!([{
+        "service": service, "sign": "!", "code": "BadAnnotation", "text": "a text", "result": "kept_out",
+    }]);
     let discovery = json!({"dns": "a text", "ours": {HOSTILE: 1}, "others": {}});
     let endpoint = json!([{
         "pod": "a", "addresses": ["10.0.0.1"], "condition": "ready", "fate": "present", "detail": "a text",

@@ -10,8 +10,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::{Code, Error, FunctionRequest, Output, answer, arguments, ask, escape, place, write};
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
-use cloud_map_sync::model::{ClusterArn, Timestamp, join};
-use cloud_map_sync::report::{HeldBackLine, Report};
+use cloud_map_sync::model::{ClusterArn, Line, Outcome, Timestamp, join};
+use cloud_map_sync::report::Report;
 
 #[cfg(test)]
 mod tests;
@@ -171,7 +171,7 @@ impl HtmlPage<'_> {
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
         let of_clustersets: usize = members.map(|member| member.held_back.len()).sum();
-        let held_back = self.held_back().filter(|(_, line)| !line.remark).count();
+        let held_back = self.reasons().filter(|(_, line)| line.outcome != Outcome::Remark).count();
         writeln!(f, "<p class=\"about\">{}</p>\n<section class=\"tiles\">", self.now)?;
         for (number, label) in [
             (moved, "of the EKS and ECS instances run on EKS"),
@@ -268,19 +268,20 @@ impl HtmlPage<'_> {
         join(changes, ", ")
     }
 
-    fn held_back(&self) -> impl Iterator<Item = (&str, &HeldBackLine)> {
+    /// The lines about what is held back or remarked, each with its cluster.
+    fn reasons(&self) -> impl Iterator<Item = (&str, &Line)> {
         self.plan.clusters.iter().flat_map(|cluster| {
-            let of_services = cluster.services.iter().flat_map(|service| &service.held_back);
-            cluster.held_back.iter().chain(of_services).map(|line| (cluster.cluster.as_str(), line))
+            let lines = cluster.all_lines().filter(|line| line.has_reason());
+            lines.map(|line| (cluster.cluster.as_str(), line))
         })
     }
 
     fn write_held_back(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         writeln!(f, "<section class=\"group\">\n<h2>Conflicts and other held-back requests</h2>")?;
-        let rows = self.held_back().map(|(cluster, line)| {
-            let (reason, detail) = (html(&line.reason), html(&line.detail));
-            let service = code(&line.service.to_string());
-            let cells = vec![service, clusters.label(cluster), reason, detail];
+        let rows = self.reasons().map(|(cluster, line)| {
+            let service = line.service.as_ref().map(ToString::to_string).unwrap_or_default();
+            let cells =
+                vec![code(&service), clusters.label(cluster), html(&line.code), html(&line.text)];
             (clusters.classes(&[cluster].into()), cells)
         });
         let rows: Vec<HtmlRow> = rows.collect();
@@ -299,20 +300,17 @@ impl HtmlPage<'_> {
         let mut rows = Vec::new();
         for cluster in &self.plan.clusters {
             for service in &cluster.services {
-                for line in &service.changes {
-                    let class = match line.change.sign() {
+                for line in service.changes() {
+                    let class = match line.sign {
                         '+' => "good",
                         '-' => "bad",
                         _ => "soft",
                     };
-                    let change = format!(
-                        "<span class=\"{class}\">{} {}</span>",
-                        line.change.sign(),
-                        line.change
-                    );
-                    let instance = line.instance.as_deref().map(code).unwrap_or_default();
+                    let (sign, verb) = (html(&line.sign.to_string()), html(&line.code));
+                    let change = format!("<span class=\"{class}\">{sign} {verb}</span>");
+                    let instance = line.object.as_deref().map(code).unwrap_or_default();
                     let place = code(&service.place());
-                    let detail = html(&line.detail);
+                    let detail = html(&line.text);
                     let cells =
                         vec![place, clusters.label(&cluster.cluster), change, instance, detail];
                     rows.push((clusters.classes(&[cluster.cluster.as_str()].into()), cells));

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
 use super::{Code, Error, Output, answer, arguments, escape, outside, write};
-use cloud_map_sync::model::Outcome;
+use cloud_map_sync::model::{Line, Outcome};
 use cloud_map_sync::report::{
-    ChangeLine, ClusterReport, GuardReport, HeldBackLine, ImportLine, Mode, MultiClusterReport,
-    OrphanReport, Report, ServiceReport, count,
+    ClusterReport, GuardReport, ImportLine, Mode, MultiClusterReport, OrphanReport, Report,
+    ServiceReport, count,
 };
 
 const HEADINGS: &str =
@@ -52,8 +52,7 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     }
     write_rows(f, &rows)?;
     clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it))?;
-    let guard = cluster.guard.iter().map(|guard| &guard.detail);
-    guard.chain(&cluster.warnings).try_for_each(|text| writeln!(f, "> {}\n", cell(text)))
+    cluster.guard.iter().try_for_each(|guard| writeln!(f, "> {}\n", cell(&guard.detail)))
 }
 
 /// The exports and imports of a cluster. In a code block, since Markdown would take the signs for marks of its own.
@@ -88,8 +87,8 @@ pub fn cell(text: &str) -> String {
 /// A line about one name, instance or Service. A part that it does not have is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
-    /// The kind of change, `held back` or `not read`.
-    verb: &'static str,
+    /// The kind of change, or another word of a line.
+    verb: String,
     /// The namespace and name in Cloud Map.
     name: String,
     instance: String,
@@ -100,45 +99,44 @@ struct Row {
 
 impl Row {
     /// A row about no instance and no Kubernetes Service.
-    fn about(verb: &'static str, name: &str, detail: &str) -> Self {
-        let (instance, service) = (String::new(), String::new());
-        Self { verb, name: name.to_owned(), instance, service, detail: detail.to_owned() }
+    fn about(verb: &str, name: &str, detail: &str) -> Self {
+        Self {
+            verb: verb.to_owned(),
+            name: name.to_owned(),
+            instance: String::new(),
+            service: String::new(),
+            detail: detail.to_owned(),
+        }
     }
 
     /// The columns of a table.
     fn cells(&self) -> String {
-        let texts = [&self.name, &self.instance, &self.service, &self.detail].map(|it| cell(it));
-        format!("{} | {}", self.verb, texts.join(" | "))
+        let Self { verb, name, instance, service, detail } = self;
+        [verb, name, instance, service, detail].map(|text| cell(text)).join(" | ")
     }
 
-    fn held_back(name: &str, line: &HeldBackLine) -> Self {
-        let detail = format!("{}: {}", line.reason, line.detail);
-        let verb = if line.remark { "remark" } else { "held back" };
-        Self { service: line.service.to_string(), ..Self::about(verb, name, &detail) }
-    }
-
-    fn change(name: &str, line: &ChangeLine) -> Self {
-        let detail = format!("{}{}", line.detail, outcome(&line.result));
+    fn of(name: &str, line: &Line) -> Self {
+        let detail = if line.has_reason() {
+            format!("{}: {}", line.code, line.text)
+        } else {
+            format!("{}{}", line.text, outcome(&line.outcome))
+        };
         Self {
-            instance: line.instance.clone().unwrap_or_default(),
-            service: line.service.to_string(),
-            ..Self::about(line.change.as_str(), name, &detail)
+            instance: line.object.clone().unwrap_or_default(),
+            service: line.service.as_ref().map(ToString::to_string).unwrap_or_default(),
+            ..Self::about(line.word(), name, &detail)
         }
     }
 }
 
-/// The rows of a cluster's Cloud Map services, and of the held-back requests that belong to none.
+/// The rows of a cluster's Cloud Map services, and of the lines that belong to none.
 fn of_cluster(cluster: &ClusterReport) -> Vec<Row> {
-    let held_back = cluster.held_back.iter().map(|line| Row::held_back("", line));
-    cluster.services.iter().flat_map(of_service).chain(held_back).collect()
+    let unplaced = cluster.lines.iter().map(|line| Row::of("", line));
+    cluster.services.iter().flat_map(of_service).chain(unplaced).collect()
 }
 
 fn of_service(service: &ServiceReport) -> Vec<Row> {
-    let name = service.place();
-    let unread = service.unreadable.iter().map(|problem| Row::about("not read", &name, problem));
-    let changes = service.changes.iter().map(|line| Row::change(&name, line));
-    let held_back = service.held_back.iter().map(|line| Row::held_back(&name, line));
-    unread.chain(changes).chain(held_back).collect()
+    service.lines.iter().map(|line| Row::of(&service.place(), line)).collect()
 }
 
 /// The exports and imports of a cluster, a line each: they are about objects of Kubernetes, not about names.
@@ -153,9 +151,9 @@ fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
 /// The reason for which a change was not made, behind its detail.
 fn outcome(result: &Outcome) -> String {
     match result {
-        Outcome::Planned | Outcome::Applied => String::new(),
         Outcome::Failed { error } => format!("; failed: {error}"),
         Outcome::Undone { why } => format!("; not done: {why}"),
+        _ => String::new(),
     }
 }
 
@@ -238,7 +236,8 @@ fn different_rows([before, after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
     let mut lines: BTreeMap<_, [Vec<Row>; 2]> = BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {
         for row in rows {
-            let key = (row.name.clone(), row.service.clone(), row.instance.clone(), row.verb);
+            let key =
+                (row.name.clone(), row.service.clone(), row.instance.clone(), row.verb.clone());
             lines.entry(key).or_default()[side].push(row);
         }
     }
@@ -281,7 +280,6 @@ fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
     rows.extend(cluster.services.iter().filter(|it| it.unchanged > 0).map(unchanged));
     let error = cluster.error.iter().map(|error| Row::about("not read", "", error));
     rows.extend(error.chain(cluster.guard.iter().map(of_guard)));
-    rows.extend(cluster.warnings.iter().map(|text| Row::about("warning", "", text)));
     rows.extend(cluster.multi_cluster.iter().flat_map(of_clusterset));
     rows
 }

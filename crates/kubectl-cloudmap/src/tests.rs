@@ -10,9 +10,9 @@ fn counts() -> Value {
     json!({"registered": 1, "deregistered": 1, "unchanged": 3, "foreign": 1, "heldBack": 1})
 }
 
-fn line(change: &str, instance: &str, result: &Value) -> Value {
+fn line(sign: &str, verb: &str, instance: &str, result: &Value) -> Value {
     let mut line = json!({
-        "change": change, "instance": instance, "detail": format!("of {instance} | <b>"),
+        "sign": sign, "code": verb, "object": instance, "text": format!("of {instance} | <b>"),
         "service": {"namespace": "shop", "name": "web"},
     });
     let fields = result.as_object().expect("an object").clone();
@@ -22,20 +22,18 @@ fn line(change: &str, instance: &str, result: &Value) -> Value {
 
 fn answer(mode: &str, ok: bool) -> Value {
     let held_back = json!({
-        "service": {"namespace": "shop", "name": "cart"}, "reason": "DomainConflict",
-        "detail": "shop/web holds it", "failed": false,
+        "service": {"namespace": "shop", "name": "cart"}, "sign": "!", "code": "DomainConflict",
+        "text": "shop/web holds it", "result": "kept_out",
     });
     let service = json!({
         "namespace": "shop.local", "name": "web", "unchanged": 3, "foreign": {"ecs": 1},
-        "emptied": false, "heldBack": [held_back],
-        "changes": [
-            line("register", "ip-1", &json!({"result": "planned"})),
-            line("deregister", "ip-2", &json!({"result": "undone", "why": "no time"})),
+        "lines": [
+            line("+", "register", "ip-1", &json!({"result": "planned"})),
+            line("-", "deregister", "ip-2", &json!({"result": "undone", "why": "no time"})),
+            held_back,
         ],
     });
-    let cluster = json!({
-        "cluster": "blue", "counts": counts(), "services": [service], "heldBack": [],
-    });
+    let cluster = json!({"cluster": "blue", "counts": counts(), "services": [service]});
     json!({"mode": mode, "whole": false, "ok": ok, "counts": counts(), "clusters": [cluster]})
 }
 

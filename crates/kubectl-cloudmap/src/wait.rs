@@ -12,7 +12,8 @@ use super::outside::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
 use super::{Error, ask, place};
 use cloud_map_sync::error::chain;
-use cloud_map_sync::report::{Report, ServiceReport, count};
+use cloud_map_sync::model::Line;
+use cloud_map_sync::report::{Report, count};
 
 /// The time between two plans.
 const BETWEEN_PLANS: Duration = Duration::from_secs(5);
@@ -116,20 +117,19 @@ impl PlannedService {
         let mut seen = Self::default();
         for cluster in &report.clusters {
             seen.is_known |= !cluster.services.is_empty()
-                || !cluster.held_back.is_empty()
+                || cluster.lines.iter().any(Line::has_reason)
                 || cluster.error.is_some();
             seen.obstacles.extend(cluster.error.clone());
-            seen.obstacles.extend(cluster.held_back.iter().map(ToString::to_string));
             seen.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
-            for service in &cluster.services {
-                let ServiceReport { unchanged, changes, held_back, unreadable, .. } = service;
-                seen.open += changes.len();
-                seen.obstacles.extend(unreadable.clone());
-                let obstacles = held_back.iter().filter(|line| !line.remark);
-                seen.obstacles.extend(obstacles.map(ToString::to_string));
-                if *unchanged > 0 {
-                    seen.registered.push((service.place(), *unchanged));
+            for line in cluster.all_lines() {
+                if line.is_change() {
+                    seen.open += 1;
+                } else if line.is_open() || line.outcome.is_held_back() {
+                    seen.obstacles.push(line.to_string());
                 }
+            }
+            for service in cluster.services.iter().filter(|service| service.unchanged > 0) {
+                seen.registered.push((service.place(), service.unchanged));
             }
         }
         seen
@@ -179,39 +179,36 @@ mod tests {
 
     #[test]
     fn service_is_registered_if_nothing_is_open_and_empty_if_nothing_is_left() {
-        let service = |unchanged: usize, changes: &Value, held_back: &Value| {
-            json!([{
-                "namespace": "prod", "name": "web", "unchanged": unchanged, "changes": changes, "heldBack": held_back,
-            }])
-        };
+        let service = |unchanged: usize, lines: &Value| json!([{"namespace": "prod", "name": "web", "unchanged": unchanged, "lines": lines}]);
         let change = json!([{
-            "change": "register", "instance": "i", "service": {"namespace": "shop", "name": "web"}, "detail": "10.0.0.1",
-            "result": "planned",
+            "sign": "+", "code": "register", "object": "i", "text": "10.0.0.1", "result": "planned",
+            "service": {"namespace": "shop", "name": "web"},
         }]);
         let held = json!([{
-            "service": {"namespace": "shop", "name": "web"}, "reason": "ServiceFull", "detail": "no room", "failed": false,
+            "sign": "!", "code": "ServiceFull", "text": "no room", "result": "kept_out",
+            "service": {"namespace": "shop", "name": "web"},
         }]);
         let mut remark = held.clone();
-        remark[0]["remark"] = true.into();
+        remark[0]["result"] = "remark".into();
         let none = json!([]);
         for (services, error, registered, empty, line) in [
-            (service(2, &none, &none), None, true, false, "2 registered under prod/web"),
-            (service(2, &none, &remark), None, true, false, "2 registered under prod/web"),
+            (service(2, &none), None, true, false, "2 registered under prod/web"),
+            (service(2, &remark), None, true, false, "2 registered under prod/web"),
             (
-                service(2, &change, &none),
+                service(2, &change),
                 None,
                 false,
                 false,
                 "2 registered under prod/web; 1 change to make",
             ),
             (
-                service(0, &change, &none),
+                service(0, &change),
                 None,
                 false,
                 false,
                 "no instance is registered; 1 change to make",
             ),
-            (service(0, &none, &none), None, false, true, "no instance is registered"),
+            (service(0, &none), None, false, true, "no instance is registered"),
             (none.clone(), None, false, true, "no instance is registered"),
             (none.clone(), Some("no route"), false, false, "no instance is registered; no route"),
         ] {
@@ -231,12 +228,12 @@ mod tests {
         let gone = "no instance is registered";
         for (seen, line) in [
             (vec![none.clone()], never),
-            (vec![service(2, &none, &none), none.clone()], gone),
-            (vec![service(0, &none, &none)], gone),
+            (vec![service(2, &none), none.clone()], gone),
+            (vec![service(0, &none)], gone),
         ] {
             assert_eq!(looks(&seen), (true, line.to_owned()), "{seen:?}");
         }
-        let seen = seen(&service(1, &none, &held), None);
+        let seen = seen(&service(1, &held), None);
         assert!(
             !seen.has_reached(AwaitedState::Registered) && seen.to_string().contains("no room"),
             "{seen}"

@@ -10,10 +10,10 @@ use super::ClustersetExplanation;
 use crate::actions::{Check, CheckOutcome};
 use crate::kubernetes::{Service, is_headless};
 use crate::model::{
-    EndpointLine, Fate, Flow, NamespaceKind, Place, PublishedService, ServiceRef, join_or,
+    EndpointLine, Fate, Flow, Line, NamespaceKind, Place, PublishedService, ServiceRef, join_or,
 };
 use crate::publish::plan::{Found, Observation, Plan};
-use crate::report::{HeldBackLine, count};
+use crate::report::count;
 
 /// The registration of a Service, with the reasons.
 #[serde_with::skip_serializing_none]
@@ -33,7 +33,7 @@ pub struct Explanation {
     /// The export and the import of the name, if the cluster takes part in a clusterset.
     pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
-    pub held_back: Vec<HeldBackLine>,
+    pub held_back: Vec<Line>,
     /// The sentence that asks for a narrower question, if the answer is too large for a Lambda response.
     pub cut: Option<String>,
 }
@@ -109,7 +109,7 @@ impl Explanation {
         let is_annotated = observation.owner.flow == Flow::Annotations;
         let all = plan.held_back.iter().filter(|it| is_annotated && it.place.is_none());
         let of_service = all.filter(|it| it.service == self.service);
-        self.held_back.extend(of_service.cloned().map(HeldBackLine::from));
+        self.held_back.extend(of_service.cloned().map(Line::from));
     }
 
     /// Adds one of the names that the Service claims, or that of its export.
@@ -138,7 +138,7 @@ impl Explanation {
         facts.extend(remarks.into_iter().map(|it| Check::new(CheckOutcome::Note, "note", it)));
         let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
         let own = of_place.filter(|it| it.service == self.service);
-        let held_back = own.cloned().map(HeldBackLine::from).collect();
+        let held_back = own.cloned().map(Line::from).collect();
         let (namespace, name) = (place.namespace.clone(), place.name.clone());
         self.names.push(ExplainedName { namespace, name, facts, endpoints, held_back, discovery });
     }
@@ -201,7 +201,7 @@ pub struct ExplainedName {
     /// The fate of each endpoint.
     pub endpoints: Vec<EndpointLine>,
     /// The held-back requests.
-    pub held_back: Vec<HeldBackLine>,
+    pub held_back: Vec<Line>,
     /// The instances that clients discover, if the Cloud Map service exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Discovery>,

@@ -11,7 +11,7 @@ use crate::clusterset::members;
 use crate::function::{log, run};
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
-use crate::model::{Kind, Selection};
+use crate::model::{Kind, Line, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
 use crate::reconcile::Joined;
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
@@ -49,8 +49,8 @@ impl Clustersets<'_> {
                 let mut lines =
                     self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {
-                    let warnings = &mut lines.get_or_insert_default().warnings;
-                    warnings.extend(known.strangers.iter().map(|place| stranger(place)));
+                    let lines = &mut lines.get_or_insert_default().lines;
+                    lines.extend(known.strangers.iter().map(|place| stranger(place)));
                 }
                 if let Some(lines) = lines {
                     add_lines(runs, *index, lines);
@@ -98,10 +98,10 @@ impl Clustersets<'_> {
     }
 }
 
-fn stranger(place: &str) -> String {
-    format!(
+fn stranger(place: &str) -> Line {
+    Line::warning(format!(
         "{place} is among the records of clusters, and its name is no cluster id: it counts for no member"
-    )
+    ))
 }
 
 /// Adds lines to those of the cluster.

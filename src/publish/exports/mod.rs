@@ -71,9 +71,8 @@ impl PublishedExports {
 
     /// The exports of which something was changed in Cloud Map.
     pub fn changed(&self) -> BTreeSet<ServiceRef> {
-        let changes = self.report.services.iter().flat_map(|service| &service.changes);
-        let changed = changes.filter(|line| line.result == Outcome::Applied);
-        changed.map(|line| line.service.clone()).collect()
+        let changed = self.report.all_lines().filter(|line| line.outcome == Outcome::Applied);
+        changed.filter_map(|line| line.service.clone()).collect()
     }
 }
 

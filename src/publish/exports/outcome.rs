@@ -9,12 +9,12 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::{id, members, record};
 use crate::error::chain;
 use crate::model::{
-    Attributes, ClusterId, Desired, Export, Outcome, Owner, Selection, ServiceExport, ServiceRef,
-    Verb, count_each, join,
+    Attributes, ClusterId, Desired, Export, Line, Outcome, Owner, Selection, ServiceExport,
+    ServiceRef, Verb, count_each, join,
 };
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
-use crate::report::{ChangeLine, ClusterReport, Obstacle};
+use crate::report::{ClusterReport, Obstacle};
 
 /// The outcome of each export that the run is about, as far as its instances decide, and those of which Cloud Map has no
 /// endpoint. One that cannot be exported is none of the affected Services, unless it has instances from before.
@@ -57,7 +57,9 @@ fn of_export(
     if let Some(line) = lines.iter().find(|line| bars_the_name(line)) {
         return ExportOutcome::HeldBack(text(line));
     }
-    let mut left = changes(report).filter(|it| it.service == *service && it.is_left_undone());
+    let mut left = report
+        .all_lines()
+        .filter(|line| line.service.as_ref() == Some(service) && line.outcome.is_left_undone());
     if let Some(outcome) = left.next().filter(|_| !is_registered).and_then(failure) {
         return outcome;
     }
@@ -97,12 +99,12 @@ fn instances(
     standing: &BTreeSet<ServiceRef>,
 ) -> BTreeMap<ServiceRef, usize> {
     let mut all = count_each(observed.all_marked_services().map(|(_, service)| service));
-    for line in changes(report).filter(|line| !line.is_left_undone()) {
-        match line.change {
-            Verb::Register => *all.entry(line.service.clone()).or_default() += 1,
-            Verb::Deregister => {
-                all.entry(line.service.clone())
-                    .and_modify(|count| *count = count.saturating_sub(1));
+    for line in report.all_lines().filter(|line| line.outcome.is_made()) {
+        let Some(service) = line.service.clone() else { continue };
+        match line.verb() {
+            Some(Verb::Register) => *all.entry(service).or_default() += 1,
+            Some(Verb::Deregister) => {
+                all.entry(service).and_modify(|count| *count = count.saturating_sub(1));
             }
             _ => {}
         }
@@ -114,16 +116,12 @@ fn instances(
     all
 }
 
-fn changes(report: &ClusterReport) -> impl Iterator<Item = &ChangeLine> {
-    report.services.iter().flat_map(|service| &service.changes)
-}
-
 /// The outcome if a change was not made.
-fn failure(line: &ChangeLine) -> Option<ExportOutcome> {
-    match &line.result {
+fn failure(line: &Line) -> Option<ExportOutcome> {
+    match &line.outcome {
         Outcome::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
         Outcome::Undone { .. } => Some(ExportOutcome::TimeRanOut),
-        Outcome::Planned | Outcome::Applied => None,
+        _ => None,
     }
 }
 
@@ -131,8 +129,10 @@ fn failure(line: &ChangeLine) -> Option<ExportOutcome> {
 /// the cluster stands for all.
 pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
     let of_cluster = || id::CLUSTER_RECORD.to_owned();
-    let failed = changes(&published.report).filter_map(|line| {
-        Some((line.instance.clone().unwrap_or_else(of_cluster), failure(line)?))
+    let failed = published.report.all_lines().filter_map(|line| {
+        let failure = failure(line)?;
+        let record = line.object.clone().filter(|_| line.verb() != Some(Verb::Create));
+        Some((record.unwrap_or_else(of_cluster), failure))
     });
     let held_back = published.held_back.iter().map(|line| {
         let is_cluster = line.service == no_service();

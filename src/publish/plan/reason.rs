@@ -12,7 +12,7 @@ use crate::error::shorten;
 use crate::guard::GuardStatus;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    Attributes, BadAnnotation, FirstNames, Place, Policy, PortReference, Records,
+    Attributes, BadAnnotation, FirstNames, Outcome, Place, Policy, PortReference, Records,
     RepeatedNamespace, RoutingPolicy, ServiceKind, ServiceRef, UnresolvedNamespace,
     without_leading_zeros,
 };
@@ -407,22 +407,25 @@ impl Reason {
         self.facts().2
     }
 
-    /// Whether it holds nothing back: the Service has all that its annotations ask for.
-    pub fn is_remark(&self) -> bool {
-        use Reason::{
-            NamespaceByInstances, NeighboursDiffer, NotInDns, PortNotServed, RepeatedNamespace,
-            TtlStays, UnknownAnnotation,
-        };
-        matches!(
-            self,
-            NamespaceByInstances { .. }
-                | NeighboursDiffer(_)
-                | NotInDns
-                | PortNotServed { .. }
-                | RepeatedNamespace(_)
-                | TtlStays { .. }
-                | UnknownAnnotation(_)
-        )
+    /// The outcome in the line of the report. A remark holds no endpoint back.
+    pub fn outcome(&self) -> Outcome {
+        match (self, self.mended_by()) {
+            (
+                Self::NamespaceByInstances { .. }
+                | Self::NeighboursDiffer(_)
+                | Self::NotInDns
+                | Self::PortNotServed { .. }
+                | Self::RepeatedNamespace(_)
+                | Self::RoutingPolicyFixed { .. }
+                | Self::TtlStays { .. }
+                | Self::UnknownAnnotation(_)
+                | Self::UpdateRefused(_),
+                _,
+            ) => Outcome::Remark,
+            (_, MendedBy::Retry) => Outcome::Unread,
+            (_, MendedBy::Owner) if self.keeps_out() => Outcome::KeptOut,
+            (_, MendedBy::Owner | MendedBy::Others) => Outcome::HeldBack,
+        }
     }
 
     /// Whether the reason is the capacity of Cloud Map, or of the function.

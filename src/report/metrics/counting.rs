@@ -1,45 +1,36 @@
 //! Tests of the metrics' values.
 
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
-use crate::model::{GuardState, Outcome, ServiceRef, Verb};
+use crate::model::{GuardState, Line, Outcome, ServiceRef, Verb};
 use crate::report::{
-    ChangeLine, ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport, Report,
-    ServiceReport, StaleCluster,
+    ClusterReport, GuardReport, Mode, MultiClusterReport, Report, ServiceReport, StaleCluster,
 };
 
-fn change(change: Verb, result: Outcome) -> ChangeLine {
-    let service = ServiceRef::new("shop", "web");
-    ChangeLine { change, instance: None, service, detail: String::new(), result }
+fn line(code: &'static str, outcome: Outcome) -> Line {
+    Line::new('!', code, "", outcome).about(ServiceRef::new("shop", "web"))
 }
 
-fn held(reason: &'static str, keeps_out: bool) -> HeldBackLine {
-    let service = ServiceRef::new("shop", "web");
-    HeldBackLine {
-        service,
-        reason: reason.into(),
-        detail: String::new(),
-        failed: false,
-        remark: false,
-        keeps_out,
-    }
+fn change(change: Verb, outcome: Outcome) -> Line {
+    line(change.as_str(), outcome)
 }
 
 fn cluster() -> ClusterReport {
-    let failed = || Outcome::Failed { error: String::new() };
-    let undone = || Outcome::Undone { why: String::new() };
+    let failed = || Outcome::failed("");
+    let undone = || Outcome::undone("");
     let service = ServiceReport {
-        changes: vec![
+        lines: vec![
             change(Verb::Register, failed()),
             change(Verb::Register, undone()),
             change(Verb::Register, Outcome::Applied),
             change(Verb::Deregister, failed()),
             change(Verb::Rewrite, failed()),
+            line("DomainConflict", Outcome::KeptOut),
+            line("TtlStays", Outcome::Remark),
         ],
-        held_back: vec![held("DomainConflict", true), held("TtlStays", false)],
         ..ServiceReport::default()
     };
-    let held_back = vec![held("NamespaceMissing", true)];
-    ClusterReport { services: vec![service], held_back, ..ClusterReport::default() }
+    let lines = vec![line("NamespaceMissing", Outcome::KeptOut)];
+    ClusterReport { services: vec![service], lines, ..ClusterReport::default() }
 }
 
 fn guard(state: GuardState, later_look: bool) -> GuardReport {

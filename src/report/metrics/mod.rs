@@ -14,7 +14,7 @@ use metrique_writer::unit::{Count, Second, WithUnit};
 use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamError};
 use metrique_writer_format_emf::Emf;
 
-use super::{ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport, Report};
+use super::{ClusterReport, GuardReport, Mode, MultiClusterReport, Report};
 use crate::model::{GuardState, Outcome, Verb};
 
 /// The metrics' namespace in CloudWatch.
@@ -187,23 +187,20 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
 ];
 
 impl ClusterReport {
-    pub(super) fn held_back_lines(&self) -> impl Iterator<Item = &HeldBackLine> {
-        self.held_back.iter().chain(self.services.iter().flat_map(|service| &service.held_back))
-    }
-
     fn held_back_as(&self, reason: &str) -> usize {
-        self.held_back_lines().filter(|line| line.reason == reason).count()
+        self.all_lines().filter(|line| line.code == reason).count()
     }
 
     fn kept_out(&self) -> usize {
         let frozen = self.multi_cluster.as_ref().is_some_and(|part| part.frozen);
-        self.held_back_lines().filter(|line| line.keeps_out).count() + usize::from(frozen)
+        let kept_out = self.all_lines().filter(|line| line.outcome == Outcome::KeptOut);
+        kept_out.count() + usize::from(frozen)
     }
 
     /// The number of changes of a kind that failed or were not attempted.
     fn left_undone(&self, change: Verb) -> usize {
-        let changes = self.services.iter().flat_map(|service| &service.changes);
-        changes.filter(|line| line.change == change && line.is_left_undone()).count()
+        let left = self.all_lines().filter(|line| line.outcome.is_left_undone());
+        left.filter(|line| line.verb() == Some(change)).count()
     }
 
     /// The number of endpoints that are ready and not registered.
@@ -336,9 +333,8 @@ fn is_good(report: &Report) -> usize {
 }
 
 fn planned_changes(report: &Report) -> usize {
-    let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
-    let lines = services.flat_map(|service| &service.changes);
-    lines.filter(|line| line.result == Outcome::Planned).count()
+    let lines = report.clusters.iter().flat_map(ClusterReport::all_lines);
+    lines.filter(|line| line.outcome == Outcome::Planned).count()
 }
 
 fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {

@@ -12,7 +12,7 @@ use super::{
     forget_what_is_ahead, held_back, imported, in_full, obstacles, part, pods, service, web,
     writes,
 };
-use crate::run::{report, sync, sync_of, synced};
+use crate::run::{report, sync, sync_of, synced, warnings};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 
 /// blue exports `web` with two pods, and `cart`. The function serves green alone and knows blue from Cloud Map.
@@ -83,7 +83,7 @@ async fn records_and_names_that_no_kubernetes_object_can_have_are_reported_or_of
     let held_back = held_back(&report, "green");
     assert!(matches!(held_back[..], [("a_b", "ImpossibleName", _)]), "{held_back:?}");
     let stranger = "clusterset.shop-set/Not_An_Id is among the records of clusters, and its name is no cluster id";
-    let warnings = &report.clusters[0].warnings;
+    let warnings = warnings(&report);
     assert!(warnings.iter().any(|it| it.starts_with(stranger)), "{}", in_full(&report));
 }
 

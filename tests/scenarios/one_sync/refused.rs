@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
+use cloud_map_sync::report::ServiceReport;
 
 use super::{MINUTE, full_sync};
 use crate::fleet::Fleet;
@@ -31,8 +32,8 @@ impl Scene {
         fleet.web("web", "prod.local", &REFUSED);
         let function = fleet.function().await;
         let planned = plan(&function).await;
-        let changes = planned.clusters[0].services.iter().flat_map(|service| &service.changes);
-        let refused: Vec<String> = changes.filter_map(|change| change.instance.clone()).collect();
+        let changes = planned.clusters[0].services.iter().flat_map(ServiceReport::changes);
+        let refused: Vec<String> = changes.filter_map(|change| change.object.clone()).collect();
         assert_eq!(refused.len(), 2, "{planned}");
         for instance in &refused {
             let fault = Fault::on("RegisterInstance", kind.clone()).instance(instance);

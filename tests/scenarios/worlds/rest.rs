@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use cloud_map_sync::model::Outcome;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 use tokio::task::spawn_local;
@@ -166,7 +167,9 @@ impl Scene {
 
     pub fn unread(&self, report: &Report) -> Unread {
         let services = report.clusters.iter().flat_map(|it| &it.services);
-        let unread = services.filter(|it| it.left_unread.is_some());
+        let unread = services.filter(|it| {
+            it.lines.iter().any(|line| line.sign == '~' && line.outcome == Outcome::Unread)
+        });
         let unread: BTreeSet<_> = unread.map(|it| (it.namespace.clone(), &*it.name)).collect();
         let all = self.fleet.all_services().into_iter();
         let all = all.filter(|(namespace, it)| unread.contains(&(namespace.clone(), &*it.name)));
@@ -305,8 +308,8 @@ impl Scene {
         }
         // Of several namespaces of one name a Service may take the one into which others have gone just before.
         let is_choosing = |it: &Report| {
-            let lines = it.clusters.iter().flat_map(|it| &it.held_back);
-            it.counts.registered > 0 && { lines }.any(|it| it.reason == "NamespaceAmbiguous")
+            let lines = it.clusters.iter().flat_map(|it| &it.lines);
+            it.counts.registered > 0 && { lines }.any(|it| it.code == "NamespaceAmbiguous")
         };
         for _ in 0..CLUSTERS.len() * NAMES.len() {
             if !reports.last().is_some_and(is_choosing) {

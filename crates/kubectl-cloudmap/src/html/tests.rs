@@ -24,14 +24,13 @@ fn status(services: Vec<ServiceStatus>) -> Status {
     Status::new("sync", vec![BLUE.to_owned()], vec![registry])
 }
 
-fn plan(held_back: &Value) -> Report {
-    let web = json!({
-        "namespace": "prod.local", "name": "web", "heldBack": held_back,
-        "changes": [{
-            "change": "register", "instance": "ip-1", "detail": "10.0.0.1 <img src=x>",
-            "service": {"namespace": "shop", "name": "web"}, "result": "planned",
-        }],
+fn plan(held_back: &[Value]) -> Report {
+    let change = json!({
+        "sign": "+", "code": "register", "object": "ip-1", "text": "10.0.0.1 <img src=x>",
+        "service": {"namespace": "shop", "name": "web"}, "result": "planned",
     });
+    let lines = [&[change], held_back].concat();
+    let web = json!({"namespace": "prod.local", "name": "web", "lines": lines});
     let cluster = json!({"cluster": BLUE, "counts": {"registered": 1}, "services": [web]});
     let plan = json!({
         "mode": "plan", "whole": true, "ok": true, "counts": {"registered": 1}, "clusters": [cluster],
@@ -48,10 +47,10 @@ fn page(status: &Status, before: Option<&Status>, plan: &Report) -> String {
 fn the_page_shows_instances_by_platform_held_back_requests_and_changes() {
     let web = service("web", vec![share(ShareOf::Cluster, 1), share(ShareOf::Ecs, 3)]);
     let status = status(vec![web, service("cart", vec![share(ShareOf::Ecs, 2)])]);
-    let held_back = json!([{
-        "service": {"namespace": "shop", "name": "late"}, "reason": "DomainConflict",
-        "detail": "shop/web holds it", "failed": false,
-    }]);
+    let held_back = [json!({
+        "service": {"namespace": "shop", "name": "late"}, "sign": "!", "code": "DomainConflict",
+        "text": "shop/web holds it", "result": "kept_out",
+    })];
 
     let page = page(&status, None, &plan(&held_back));
 
@@ -79,7 +78,7 @@ fn the_filter_leaves_the_rows_of_one_cluster() {
     let green = Share { name: Some(GREEN.to_owned()), ..share(ShareOf::Cluster, 2) };
     let web = service("web", vec![share(ShareOf::Ecs, 1)]);
     let both = service("both", vec![share(ShareOf::Cluster, 1), green.clone()]);
-    let page = page(&status(vec![web, both, service("api", vec![green])]), None, &plan(&json!([])));
+    let page = page(&status(vec![web, both, service("api", vec![green])]), None, &plan(&[]));
     for part in [
         &format!("<a id=\"c0\" href=\"#c0\" title=\"{BLUE}\">blue</a>"),
         &format!("<a id=\"c1\" href=\"#c1\" title=\"{GREEN}\">green</a>"),
@@ -98,7 +97,7 @@ fn the_filter_leaves_the_rows_of_one_cluster() {
 fn clusters_of_one_name_are_shown_by_their_arns() {
     let elsewhere = BLUE.replace("central", "west");
     let west = Share { name: Some(elsewhere.clone()), ..share(ShareOf::Cluster, 2) };
-    let page = page(&status(vec![service("web", vec![west])]), None, &plan(&json!([])));
+    let page = page(&status(vec![service("web", vec![west])]), None, &plan(&[]));
     assert!(page.contains(&format!("<td data-heading=\"Clusters\">{elsewhere} 2</td>")), "{page}");
 }
 
@@ -106,7 +105,7 @@ fn clusters_of_one_name_are_shown_by_their_arns() {
 fn the_page_loads_nothing_and_escapes_texts_from_outside() {
     let status =
         status(vec![service("<script>alert(1)</script>", vec![share(ShareOf::Unknown, 1)])]);
-    let page = page(&status, None, &plan(&json!([])));
+    let page = page(&status, None, &plan(&[]));
     assert!(page.contains("prod.local/&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     for forbidden in ["<script", "<img", "<link", "src=\"", "href=\"h", "url(", "@import"] {
         assert!(!page.contains(forbidden), "{forbidden}");
@@ -178,7 +177,7 @@ fn each_service_has_its_changes_since_the_earlier_status() {
         service("cart", vec![share(ShareOf::Ecs, 2)]),
         service("mail", vec![share(ShareOf::Cluster, 1)]),
     ]);
-    let page = page(&now, Some(&before), &plan(&json!([])));
+    let page = page(&now, Some(&before), &plan(&[]));
     let cells = page.split("<td data-heading=\"Changes since\">").skip(1);
     let since: Vec<&str> = cells.filter_map(|it| it.split("</td>").next()).collect();
     assert_eq!(since, ["", "+2 this cluster, −3 ECS", "new"]);
@@ -188,7 +187,7 @@ fn each_service_has_its_changes_since_the_earlier_status() {
 fn read_errors_come_first() {
     let unreadable = RegistryStatus::unreadable(None, "denied".to_owned());
     let status = Status::new("sync", Vec::new(), vec![unreadable]);
-    let page = page(&status, None, &plan(&json!([])));
+    let page = page(&status, None, &plan(&[]));
     let (problem, services) =
         (page.find("<p class=\"bad\">denied</p>"), page.find("<h2>Services by platform"));
     assert!(problem.is_some() && problem < services, "{page}");
@@ -206,12 +205,12 @@ fn services_are_grouped_by_their_instances_platforms() {
         (vec![other], "on EKS only"),
         (vec![ours, ecs], "on ECS and EKS"),
     ] {
-        let page = page(&status(vec![service("web", instances)]), None, &plan(&json!([])));
+        let page = page(&status(vec![service("web", instances)]), None, &plan(&[]));
         assert!(page.contains(&format!("<summary>{expected} <b>1</b>")), "{expected}: {page}");
     }
     let unreadable = Some("throttled <".to_owned());
     let cart = ServiceStatus { unreadable, ..service("cart", vec![share(ShareOf::Ecs, 1)]) };
-    let page = page(&status(vec![cart]), None, &plan(&json!([])));
+    let page = page(&status(vec![cart]), None, &plan(&[]));
     for part in ["<summary>not read <b>1</b>", "<span class=\"bad\">throttled &lt;</span>"] {
         assert!(page.contains(part), "{part}\n{page}");
     }

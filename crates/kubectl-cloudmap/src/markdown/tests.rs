@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn line(change: &str, instance: &str, detail: &str) -> Value {
+fn line(verb: &str, instance: &str, text: &str) -> Value {
     json!({
-        "change": change, "instance": instance, "detail": detail, "result": "planned",
+        "sign": "~", "code": verb, "object": instance, "text": text, "result": "planned",
         "service": {"namespace": "shop", "name": "web"},
     })
 }
 
 fn cluster(changes: &[Value]) -> Value {
-    let service = json!({"namespace": "shop.local", "name": "web", "changes": changes});
+    let service = json!({"namespace": "shop.local", "name": "web", "lines": changes});
     json!({"cluster": "blue", "services": [service]})
 }
 
@@ -28,16 +28,16 @@ fn difference(before: Value, after: Value) -> PlanDifference {
 #[test]
 fn comment_has_the_rows_that_only_one_plan_has() {
     let held_back = json!({
-        "service": {"namespace": "shop", "name": "cart"}, "reason": "NotAllowed",
-        "detail": "no rule | allows it", "failed": false,
+        "service": {"namespace": "shop", "name": "cart"}, "sign": "!", "code": "NotAllowed",
+        "text": "no rule | allows it", "result": "kept_out",
     });
     let mut after = cluster(&[
         line("register", "ip-1", "10.0.0.1"),
         line("rewrite", "ip-2", "weight 1 to 3"),
         line("register", "ip-4", "10.0.0.4"),
     ]);
-    after["heldBack"] = json!([held_back]);
-    after["warnings"] = json!(["a warning"]);
+    let warning = json!({"sign": "!", "code": "warning", "text": "a warning", "result": "remark"});
+    after["lines"] = json!([held_back, warning]);
     let before = cluster(&[
         line("deregister", "ip-3", "gone"),
         line("register", "ip-1", "10.0.0.1"),

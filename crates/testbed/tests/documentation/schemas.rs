@@ -117,9 +117,9 @@ fn a_schema_has_fields_types_and_what_is_required() {
     let rule = &schemas["name-policy"]["items"];
     let needed = json!(["clusters", "kubernetesNamespaces", "cloudMapNamespaces", "names"]);
     assert_eq!(rule["required"], needed);
-    let change = &schemas["report"]["properties"]["clusters"]["items"]["properties"]["services"]["items"]
-        ["properties"]["changes"]["items"];
-    assert_eq!(change["properties"]["result"]["enum"][0], "planned", "{change:#}");
+    let line =
+        &schemas["report"]["properties"]["clusters"]["items"]["properties"]["lines"]["items"];
+    assert_eq!(line["properties"]["result"]["enum"][0], "planned", "{line:#}");
     let purge = schemas["payload"]["oneOf"].as_array().expect("commands").iter();
     let mut purge = purge.filter(|it| it["properties"]["action"]["const"] == "purge");
     assert_eq!(purge.next().expect("purge")["required"], json!(["action", "cluster"]));

@@ -57,7 +57,7 @@ async fn name_that_goes_empty_is_a_warning_and_a_count() {
     let mut warnings = lines(&lambda).into_iter().filter(|line| line["level"] == "WARN");
     let warning = warnings.next().unwrap_or_else(|| panic!("no warning\n{}", lambda.log()));
     assert_eq!(warning["cloud_map_service"], "prod/cart");
-    assert_eq!(warning["message"], "emptied: no instance is left under prod/cart");
+    assert_eq!(warning["message"], "emptied: no instance is left under this name");
 }
 
 #[tokio::test]

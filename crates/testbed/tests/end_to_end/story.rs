@@ -85,9 +85,9 @@ impl Story {
         assert_eq!((&report["mode"], &report["ok"]), (&json!("plan"), &json!(true)), "{report}");
         assert_eq!(cluster["cluster"], blue().arn(), "{report}");
         let services = cluster["services"].as_array().expect("a list");
-        let lines = services.iter().filter_map(|service| service["changes"].as_array()).flatten();
+        let lines = services.iter().filter_map(|service| service["lines"].as_array()).flatten();
         let planned =
-            lines.filter(|line| line["result"] == "planned" && line["change"] == "register");
+            lines.filter(|line| line["result"] == "planned" && line["code"] == "register");
         assert_eq!(planned.count(), 4, "{report}");
         assert_eq!(self.world.cloud_map.writes(), 0);
     }

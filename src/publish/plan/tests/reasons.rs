@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use super::guard::shops;
 use super::world::{A, BOTH, HTTP, foreign, named};
 use crate::model::{
-    BadAnnotation, FirstNames, PortReference, RepeatedNamespace, UnresolvedNamespace,
+    BadAnnotation, FirstNames, Outcome, PortReference, RepeatedNamespace, UnresolvedNamespace,
 };
 use crate::publish::plan::names::SetBy;
 use crate::publish::plan::services::TtlObstacle;
@@ -78,8 +78,8 @@ fn what_follows_from_each_reason() {
             (reason.keeps_out(), "kept out"),
             (reason.mended_by() == MendedBy::Owner, "event"),
             (reason.is_about_capacity(), "capacity"),
-            (reason.mended_by() == MendedBy::Retry, "failed"),
-            (reason.is_remark(), "remark"),
+            (reason.outcome() == Outcome::Unread, "failed"),
+            (reason.outcome() == Outcome::Remark, "remark"),
         ];
         let follows = follows.into_iter().filter_map(|(holds, word)| holds.then_some(word));
         let follows = follows.collect::<Vec<_>>().join(", ");

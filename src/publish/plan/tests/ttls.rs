@@ -7,7 +7,7 @@ use super::simulation::{Course, Simulation};
 use super::world::{
     BOTH, Kubernetes, SRV, World, key, lines_of, of_other_cluster, own, pod, service, tagged, with,
 };
-use crate::model::{Selection, Tags};
+use crate::model::{Outcome, Selection, Tags};
 
 /// `shop/web` of `blue` asks for `wanted`. Its records have `present`, and the function created them. `instances` are
 /// those of `blue` and of `green`.
@@ -60,7 +60,7 @@ fn ttl_that_stays_is_a_remark_with_both_numbers() {
         let plan = world.plan();
         let line = plan.held_back.iter().find(|line| line.reason.code() == "TtlStays");
         let reason = &line.unwrap_or_else(|| panic!("{}", lines_of(&plan))).reason;
-        assert!(reason.is_remark());
+        assert_eq!(reason.outcome(), Outcome::Remark);
         reason.to_string()
     };
     insta::assert_snapshot!(line(world(Some(90), &[15], &["blue", "green"])), @"the records have TTL 15 s and the annotation asks for 90: the TTL stays, since other clusters also have instances there (green), and may ask for less");

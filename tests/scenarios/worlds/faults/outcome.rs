@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use testbed::function::Answer;
 
+use cloud_map_sync::model::EMPTIED;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -159,13 +160,17 @@ pub fn within(case: &Case, calls: usize, budget: usize) -> Result<(), String> {
 /// Whether a report or an answer names anything that is not done.
 fn has_trouble(value: &Value) -> bool {
     let is_trouble = |key: &str| {
-        ["heldBack", "held_back", "error", "warnings", "kept", "problem", "batchItemFailures"]
-            .contains(&key)
+        ["heldBack", "held_back", "error", "kept", "problem", "batchItemFailures"].contains(&key)
+    };
+    let is_line = |line: &Value| {
+        let is_fine = |result: &str| ["planned", "applied"].contains(&result);
+        line["result"].as_str().is_some_and(|result| !is_fine(result)) && line["code"] != EMPTIED
     };
     let is_empty = |value: &Value| {
         value.is_null() || value == &json!([]) || value == &json!("") || value == &json!(0)
     };
     match value {
+        line if line.is_object() && is_line(line) => true,
         Value::Object(members) => members
             .iter()
             .any(|(key, value)| is_trouble(key) && !is_empty(value) || has_trouble(value)),

@@ -44,7 +44,7 @@ async fn every_format_says_the_same() {
     let report = terminal.run("plan -A -o json").await;
     assert_eq!(report.code, Some(2), "{report:?}");
     let report: Value = serde_json::from_str(&report.output).expect("JSON");
-    assert_eq!(report["clusters"][0]["services"][0]["changes"][0]["change"], "register");
+    assert_eq!(report["clusters"][0]["services"][0]["lines"][0]["code"], "register");
 
     let yaml = terminal.run("plan -A -o yaml").await;
     assert_eq!(yaml.code, Some(2), "{yaml:?}");

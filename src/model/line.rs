@@ -1,0 +1,191 @@
+//! [`Line`] is one fact that a person or a program is told. Plans and their execution make lines; the report, the table,
+//! the log, the metrics and the answers read them.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+
+use super::{ServiceRef, Verb};
+
+/// A word of a closed set: a constant of this crate, or text parsed from a response.
+pub type Word = std::borrow::Cow<'static, str>;
+
+/// The longest text of a line in bytes: the API server accepts no longer note of an Event.
+pub const LONGEST_TEXT: usize = 1024;
+
+/// The code of the line about a name that lost its last instance.
+pub const EMPTIED: &str = "emptied";
+
+/// One fact: a change with its outcome, a request that is held back, a read that failed, or a remark.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Line {
+    /// The Kubernetes Service that it is about.
+    pub service: Option<ServiceRef>,
+    /// The instance, Cloud Map service or namespace that a change is about.
+    pub object: Option<String>,
+    /// `+`, `~`, `-`, `=` or `!`, as in the table.
+    pub sign: char,
+    /// The kind of the change, or the stable code of the reason.
+    pub code: Word,
+    /// Address and pod, the difference, or the cause with its remedy.
+    pub text: String,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What became of the subject of a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Not attempted: a plan or a dry run.
+    Planned,
+    /// Made.
+    Applied,
+    /// Attempted, and failed.
+    Failed {
+        /// The error with its cause.
+        error: String,
+    },
+    /// Not attempted, since there was no time or an earlier change failed.
+    Undone {
+        /// The reason.
+        why: String,
+    },
+    /// A request stays out of Cloud Map until the Service's owner acts.
+    KeptOut,
+    /// A request is held back by a rule, or until something else ends.
+    HeldBack,
+    /// It could not be read. The next run tries again.
+    Unread,
+    /// It only informs.
+    Remark,
+}
+
+impl Outcome {
+    pub fn failed(error: impl Into<String>) -> Self {
+        Self::Failed { error: error.into() }
+    }
+
+    pub fn undone(why: impl Into<String>) -> Self {
+        Self::Undone { why: why.into() }
+    }
+
+    /// Near the deadline a change is not tried.
+    pub fn out_of_time() -> Self {
+        Self::undone("the time of this invocation is used up")
+    }
+
+    /// Whether the change was made, or would be.
+    pub fn is_made(&self) -> bool {
+        matches!(self, Self::Planned | Self::Applied)
+    }
+
+    /// Whether the change failed or was not attempted.
+    pub fn is_left_undone(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Undone { .. })
+    }
+
+    /// Whether a request is held back, until whoever acts.
+    pub fn is_held_back(&self) -> bool {
+        matches!(self, Self::KeptOut | Self::HeldBack)
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { error } => write!(f, "  ! failed: {error}"),
+            Self::Undone { why } => write!(f, "  ! not done: {why}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Line {
+    /// A line about no Service and no object. A text that is too long is cut.
+    pub fn new(
+        sign: char,
+        code: impl Into<Word>,
+        text: impl Into<String>,
+        outcome: Outcome,
+    ) -> Self {
+        let (code, mut text) = (code.into(), text.into());
+        if text.len() > LONGEST_TEXT {
+            text.truncate(text.floor_char_boundary(LONGEST_TEXT - "…".len()));
+            text.push('…');
+        }
+        Self { service: None, object: None, sign, code, text, outcome }
+    }
+
+    /// A warning to read before a confirmation.
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self::new('!', "warning", text, Outcome::Remark)
+    }
+
+    /// The line about a Service.
+    #[must_use]
+    pub fn about(self, service: ServiceRef) -> Self {
+        Self { service: Some(service), ..self }
+    }
+
+    /// The kind of a change in Cloud Map; `None` for any other line.
+    pub fn verb(&self) -> Option<Verb> {
+        Verb::parse(&self.code)
+    }
+
+    /// Whether it is a change, with any outcome.
+    pub fn is_change(&self) -> bool {
+        self.outcome.is_made() || self.outcome.is_left_undone()
+    }
+
+    /// Whether it has the reason for which something of a Service is held back or remarked.
+    pub fn has_reason(&self) -> bool {
+        self.service.is_some() && !self.is_change()
+    }
+
+    /// Whether the next run has something left to do about it. `~` is no failure: nothing shows that what was not read is
+    /// ours.
+    pub fn is_open(&self) -> bool {
+        self.outcome.is_left_undone() || self.outcome == Outcome::Unread && self.sign == '!'
+    }
+
+    /// The first word of the line.
+    pub fn word(&self) -> &str {
+        match (&self.outcome, &self.service) {
+            (Outcome::KeptOut | Outcome::HeldBack, _) | (Outcome::Unread, Some(_)) => "held back",
+            (Outcome::Unread, None) => "not read",
+            (Outcome::Remark, Some(_)) => "remark",
+            _ => &self.code,
+        }
+    }
+}
+
+impl Display for Line {
+    /// The alternate form adds the Kubernetes Service to a change.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { service, object, sign, code, text, outcome } = self;
+        write!(f, "{sign} {:<10} ", self.word())?;
+        match service {
+            Some(service) if self.has_reason() => write!(f, "{service} ({code}): ")?,
+            _ => object.iter().try_for_each(|object| write!(f, "{object}  "))?,
+        }
+        write!(f, "{text}{outcome}")?;
+        match service {
+            Some(service) if f.alternate() && self.is_change() => write!(f, "  for {service}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_to_the_length_of_an_event() {
+        let line = Line::warning("ä".repeat(LONGEST_TEXT));
+        assert!(line.text.len() <= LONGEST_TEXT && line.text.ends_with("ä…"), "{line}");
+        assert_eq!(Line::warning("short").to_string(), "! warning    short");
+    }
+}
