@@ -11,12 +11,12 @@ use crate::error::chain;
 use crate::import::ImportRemoval;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
-use crate::model::{ClusterArn, Flow, Kind, Line, Owner, Registry, RegistryName, join};
+use crate::model::{ClusterArn, Flow, Kind, Line, Outcome, Owner, Registry, RegistryName, join};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, Extent, Observation};
 use crate::publish::{self, Execution, Task};
 use crate::reconcile::{Error, Invocation, unread};
-use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle, Report};
+use crate::report::{ClusterReport, Mode, MultiClusterReport, Report};
 use crate::settings::{Cluster, Membership, MultiCluster};
 
 /// The Cloud Map that a purge names is not in the settings.
@@ -208,7 +208,9 @@ impl Invocation<'_> {
                 Ok(list) => objects.add_list(kind, list),
                 // A cluster that was never a member need not let the function read its imports.
                 Err(error) => {
-                    report.obstacles.push(Obstacle { failed: takes_part, ..unread(&error) });
+                    let unread = *unread(&error);
+                    let outcome = if takes_part { Outcome::Unread } else { Outcome::HeldBack };
+                    report.lines.push(Line { outcome, ..unread });
                 }
             }
         }

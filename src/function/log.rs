@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use tracing::{error, info, warn};
 
 use super::Function;
-use crate::model::{EMPTIED, Line, Outcome, Timestamp, join};
+use crate::model::{EMPTIED, EXPORTED, Line, Outcome, Timestamp, join};
 use crate::report::{
-    ClusterReport, Counts, Dropped, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle,
-    OrphanReport, Report, ServiceReport,
+    ClusterReport, Counts, Dropped, GuardReport, Mode, MultiClusterReport, OrphanReport, Report,
+    ServiceReport,
 };
 
 /// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
@@ -78,7 +78,8 @@ fn subject((place, line): &StandingLine) -> StandingLine {
 /// The line as it stands until something changes; `None` if each run that has it logs it.
 fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
     let stands = match &line.outcome {
-        Outcome::Planned | Outcome::KeptOut | Outcome::HeldBack => true,
+        Outcome::Planned => true,
+        Outcome::KeptOut | Outcome::HeldBack => line.has_reason(),
         Outcome::Unread => line.has_reason() || line.sign == '~',
         Outcome::Remark => line.has_reason() || line.code == EMPTIED && mode != Mode::Sync,
         Outcome::Applied | Outcome::Failed { .. } | Outcome::Undone { .. } => false,
@@ -111,38 +112,15 @@ impl Function {
     ) {
         let unsure = (!report.has_failed()).then(BTreeSet::new);
         let is_complete = is_whole && report.unfinished.is_empty();
-        // The lines about names and objects, in one list with the same rules.
-        let changes: Vec<Line> = report.changes.iter().map(line_of_import).collect();
-        let reasons = report.held_back.iter().map(|line| (Outcome::HeldBack, line));
-        let conflicts = report.conflicts.iter().map(|line| (Outcome::Remark, line));
-        let reasons: Vec<Line> = reasons
-            .chain(conflicts)
-            .map(|(outcome, line)| {
-                Line::new('~', line.reason.clone(), line.detail.clone(), outcome)
-                    .about(line.service.clone())
-            })
-            .collect();
-        let lines = changes.iter().chain(&reasons);
+        let lines = report.lines_in_order().into_iter().filter(|line| line.code != EXPORTED);
         let lines: Vec<(String, &Line)> = lines.map(|line| (String::new(), line)).collect();
         let news = self.compare((cluster, "imports"), (mode, is_complete), unsure, &lines);
-        for Obstacle { reason, detail, failed } in &report.obstacles {
-            let reason = &**reason;
-            if *failed {
-                error!(cluster, reason, "clusterset: {detail}");
-            } else {
-                warn!(cluster, reason, "clusterset: {detail}");
-            }
-        }
         write(cluster, mode, news, &lines);
-        for stale in &report.stale {
-            let (member, heartbeat) = (stale.cluster_id.as_str(), stale.heartbeat.as_str());
-            warn!(cluster, member, heartbeat, "stale: {stale}");
-        }
-        if let Some(line) = &report.guard {
-            guard(cluster, line, mode);
+        if let Some(verdict) = &report.guard {
+            guard(cluster, verdict, mode);
         }
         let (exports, imports) = (report.exports, report.imports);
-        let (held_back, conflicts) = (report.held_back.len(), report.conflicts.len());
+        let (held_back, conflicts) = (report.held_back().count(), report.conflicts().count());
         let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
         info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
     }
@@ -173,10 +151,6 @@ fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
     lines
 }
 
-fn line_of_import(line: &ImportLine) -> Line {
-    Line::new('~', "import", line.change.clone(), line.result.clone())
-}
-
 /// Logs the lines of a part, of those that stand the new ones, and then those that have ended.
 fn write(cluster: &str, mode: Mode, news: Option<RunDifference>, lines: &[(String, &Line)]) {
     for (place, line) in lines {
@@ -193,7 +167,7 @@ fn write(cluster: &str, mode: Mode, news: Option<RunDifference>, lines: &[(Strin
         let ended = match &line.outcome {
             Outcome::Planned => {
                 let object = object.as_deref().unwrap_or_default();
-                format!("planned: {code} {object} in {place}: {text}")
+                format!("planned: {code} {object}{}: {text}", within(place))
             }
             _ => format!("{}: {text}", line.word()),
         };
@@ -215,7 +189,7 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     let is_change = line.is_change();
     let change = is_change.then_some(code);
     let instance = line.object.as_deref().filter(|_| is_change);
-    let reason = line.has_reason().then_some(code);
+    let reason = (!is_change).then_some(code);
     let mode = (line.outcome.is_made() || code == EMPTIED).then(|| mode.as_str());
     macro_rules! log {
         ($level:ident, $($message:tt)+) => {
@@ -226,13 +200,19 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     match &line.outcome {
         Outcome::Failed { error } => log!(error, "change failed: {error}"),
         Outcome::Undone { why } => log!(warn, "change not made: {why}"),
-        Outcome::Planned | Outcome::Applied => log!(info, "{code} in {place}: {text}"),
+        Outcome::Planned | Outcome::Applied => log!(info, "{code}{}: {text}", within(place)),
         Outcome::Unread if line.is_open() && !line.has_reason() => log!(error, "{word}: {text}"),
         Outcome::Remark if line.sign == '!' => log!(warn, "{word}: {text}"),
+        Outcome::KeptOut | Outcome::HeldBack if line.is_obstacle() => log!(warn, "{word}: {text}"),
         Outcome::KeptOut | Outcome::HeldBack | Outcome::Unread | Outcome::Remark => {
             log!(info, "{word}: {text}");
         }
     }
+}
+
+/// The Cloud Map service of a change in a sentence; empty if it is in a cluster.
+fn within(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!(" in {place}") }
 }
 
 /// Logs a message that is not delivered again, since a retry does not help.

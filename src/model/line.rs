@@ -15,6 +15,10 @@ pub const LONGEST_TEXT: usize = 1024;
 
 /// The code of the line about a name that lost its last instance.
 pub const EMPTIED: &str = "emptied";
+/// The code of the line about a member that was not heard of for long.
+pub const STALE: &str = "stale";
+/// The code of the line about an export that begins, changes or ends. Its record is a change of its own.
+pub const EXPORTED: &str = "export";
 
 /// One fact: a change with its outcome, a request that is held back, a read that failed, or a remark.
 #[serde_with::skip_serializing_none]
@@ -22,7 +26,7 @@ pub const EMPTIED: &str = "emptied";
 pub struct Line {
     /// The Kubernetes Service that it is about.
     pub service: Option<ServiceRef>,
-    /// The instance, Cloud Map service or namespace that a change is about.
+    /// The instance, Cloud Map service, namespace or Kubernetes object that a change is about.
     pub object: Option<String>,
     /// `+`, `~`, `-`, `=` or `!`, as in the table.
     pub sign: char,
@@ -123,6 +127,11 @@ impl Line {
         Self::new('!', "warning", text, Outcome::Remark)
     }
 
+    /// A read that failed, which the next run may make.
+    pub fn unreadable(text: impl Into<String>) -> Self {
+        Self::new('!', "Unreadable", text, Outcome::Unread)
+    }
+
     /// The line about a Service.
     #[must_use]
     pub fn about(self, service: ServiceRef) -> Self {
@@ -150,9 +159,15 @@ impl Line {
         self.outcome.is_left_undone() || self.outcome == Outcome::Unread && self.sign == '!'
     }
 
+    /// Whether it is about all of a cluster, and keeps that out of its clusterset.
+    pub fn is_obstacle(&self) -> bool {
+        self.service.is_none() && (self.outcome.is_held_back() || self.outcome == Outcome::Unread)
+    }
+
     /// The first word of the line.
     pub fn word(&self) -> &str {
         match (&self.outcome, &self.service) {
+            (Outcome::HeldBack, None) => "obstacle",
             (Outcome::KeptOut | Outcome::HeldBack, _) | (Outcome::Unread, Some(_)) => "held back",
             (Outcome::Unread, None) => "not read",
             (Outcome::Remark, Some(_)) => "remark",
@@ -168,7 +183,11 @@ impl Display for Line {
         write!(f, "{sign} {:<10} ", self.word())?;
         match service {
             Some(service) if self.has_reason() => write!(f, "{service} ({code}): ")?,
-            _ => object.iter().try_for_each(|object| write!(f, "{object}  "))?,
+            None if outcome.is_held_back() => write!(f, "({code}): ")?,
+            _ => {
+                f.write_str(object.as_deref().unwrap_or_default())?;
+                f.write_str(if object.is_none() || text.is_empty() { "" } else { "  " })?;
+            }
         }
         write!(f, "{text}{outcome}")?;
         match service {

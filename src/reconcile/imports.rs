@@ -7,11 +7,9 @@ use std::net::IpAddr;
 use super::{Invocation, Joined, member, unread};
 use crate::guard::Extent;
 use crate::import::{Imported, Importing, OwnRecord, plan, sources};
-use crate::model::{ServiceRef, Timestamp, join_first};
+use crate::model::{Line, Outcome, STALE, ServiceRef, Timestamp, join_first};
 use crate::publish::{exports, observe};
-use crate::report::{
-    ClusterReport, GuardReport, ImportLine, Mode, MultiClusterReport, Obstacle, StaleCluster,
-};
+use crate::report::{ClusterReport, GuardReport, Mode, MultiClusterReport};
 
 /// The number of imports that a line names.
 const NAMED: usize = 3;
@@ -78,7 +76,7 @@ impl Joined<'_> {
         &self,
         imported: Option<&Imported>,
         registry: &observe::SharedRegistry,
-    ) -> Result<Option<ClusterReport>, Obstacle> {
+    ) -> Result<Option<ClusterReport>, Box<Line>> {
         let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
         let text = match note {
             plan::Note::Write(note) => Some(note.to_string()),
@@ -94,67 +92,56 @@ impl MultiClusterReport {
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
         // The reason why the cluster has no record is the better line.
-        if imported.is_unfamiliar && self.obstacles.is_empty() {
-            self.obstacles.push(Obstacle {
-                reason: "UnfamiliarRegistry".into(),
-                detail: UNFAMILIAR.to_owned(),
-                failed: false,
-            });
+        if imported.is_unfamiliar && !self.lines.iter().any(Line::is_obstacle) {
+            self.lines.push(Line::new('!', "UnfamiliarRegistry", UNFAMILIAR, Outcome::HeldBack));
         }
         if let Some(policy) = imported.stands_still {
-            self.obstacles.push(Obstacle {
-                reason: "Policy".into(),
-                detail: format!("under POLICY={policy} the imports of this cluster stand still"),
-                failed: false,
-            });
+            let text = format!("under POLICY={policy} the imports of this cluster stand still");
+            self.lines.push(Line::new('!', "Policy", text, Outcome::HeldBack));
         }
         if !imported.unread.is_empty() {
             let problems = join_first(&imported.unread, NAMED);
-            self.obstacles.push(Obstacle::unreadable(format!("{UNREAD}: {problems}")));
+            self.lines.push(Line::unreadable(format!("{UNREAD}: {problems}")));
         }
         self.guard = imported.guard.as_deref().map(GuardReport::from);
-        let (mut of_others, mut unreadable) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
+        let mut of_others: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, import) in imported.imports {
             self.imports += usize::from(import.exists);
             self.imported_endpoints += import.endpoints;
-            let changes = import.made.into_iter();
-            let changes =
-                changes.map(|made| ImportLine { change: made.change.line(), result: made.result });
-            self.changes.extend(changes);
+            for made in import.made {
+                self.lines.push(made.change.line(&name, made.result));
+            }
             for reason in import.held_back {
                 if let plan::Reason::OtherOwner { owner, .. } = reason {
                     of_others.entry(owner).or_default().push(name.clone());
                 } else {
-                    self.held_back.push(member::line(&name, reason.code(), reason.to_string()));
+                    self.lines.push(member::held_back(&name, reason.code(), reason.to_string()));
                 }
             }
-            unreadable
-                .extend(import.unreadable.map(|detail| member::line(&name, "Unreadable", detail)));
+            let unreadable = import.unreadable.into_iter();
+            self.lines.extend(unreadable.map(|text| member::held_back(&name, "Unreadable", text)));
             self.unfinished.extend(import.is_unfinished.then_some(name));
         }
-        self.held_back.extend(unreadable);
-        self.obstacles
-            .extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));
+        self.lines.extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));
     }
 }
 
 /// One line for each other `OWNER_ID` that imports of the cluster have.
-fn other_owner(owner: &str, names: &[ServiceRef]) -> Obstacle {
+fn other_owner(owner: &str, names: &[ServiceRef]) -> Line {
     let names = join_first(names, NAMED);
-    let detail = format!(
+    let text = format!(
         "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {names}; \
          the installation with that OWNER_ID takes them out by a purge of the cluster"
     );
-    Obstacle { reason: "OtherOwner".into(), detail, failed: false }
+    Line::new('!', "OtherOwner", text, Outcome::HeldBack)
 }
 
-impl From<&sources::Stale> for StaleCluster {
-    fn from(stale: &sources::Stale) -> Self {
-        Self {
-            cluster_id: stale.cluster.to_string(),
-            cluster: stale.arn.to_string(),
-            heartbeat: stale.heartbeat.to_string(),
-        }
+impl From<&sources::Stale> for Line {
+    fn from(sources::Stale { cluster, arn, heartbeat }: &sources::Stale) -> Self {
+        let text = format!(
+            "member {cluster} ({arn}) was last synced at {heartbeat}; its endpoints stay in the imports"
+        );
+        Self::new('!', STALE, text, Outcome::Remark)
     }
 }
 

@@ -19,14 +19,14 @@ use crate::import::observe::Objects;
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    ClusterArn, Condition, Flow, Kind, Member, Notice, ObjectRef, Outcome, Overlay, Owner,
-    Selection, ServiceRef, Tone,
+    ClusterArn, Condition, EXPORTED, Flow, Kind, Line, Member, Notice, ObjectRef, Outcome, Overlay,
+    Owner, Selection, ServiceRef, Tone, Word,
 };
 use crate::publish::exports::{
     self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
 };
 use crate::publish::observe::{self, SharedRegistry, Source, World};
-use crate::report::{ClustersetLine, ImportLine, Mode, MultiClusterReport, Obstacle, Word};
+use crate::report::{Mode, MultiClusterReport};
 use crate::settings::{Cluster, MultiCluster};
 
 /// A cluster that takes part in its clusterset.
@@ -51,7 +51,7 @@ impl Invocation<'_> {
         &'a self,
         cluster: &'a Cluster,
         selection: &Selection,
-    ) -> Option<Result<Joined<'a>, Obstacle>> {
+    ) -> Option<Result<Joined<'a>, Box<Line>>> {
         let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
         if !takes_part || self.adoption.is_some() {
             return None;
@@ -72,7 +72,7 @@ impl Invocation<'_> {
                 }
                 member => member,
             };
-            member.map_err(Obstacle::from)
+            member.map_err(Box::from)
         };
         let in_time = self.deadline.until_stop(joined).await;
         Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
@@ -207,8 +207,8 @@ impl<'a> Joined<'a> {
 }
 
 /// A read that failed, which the next run may make.
-pub fn unread(error: &dyn std::error::Error) -> Obstacle {
-    Obstacle::unreadable(chain(error))
+pub fn unread(error: &dyn std::error::Error) -> Box<Line> {
+    Box::new(Line::unreadable(chain(error)))
 }
 
 // The exports of a cluster: they are published, and then get their conditions, from their outcomes and the conflicts of
@@ -227,7 +227,7 @@ impl Joined<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
         offer: impl FnOnce(Offer) + Send + Sync,
-    ) -> Result<Option<PublishedExports>, Obstacle> {
+    ) -> Result<Option<PublishedExports>, Box<Line>> {
         let purpose = match &self.objects {
             _ if self.exports() => Purpose::Sync,
             Some(objects) if *selection == Selection::Everything => {
@@ -277,10 +277,11 @@ impl Joined<'_> {
             let merged = merged.or_else(|| members.merged(service));
             let merged = merged.as_deref();
             if let Some((reasons, detail)) = merged.and_then(merge::Merged::disagreement) {
-                report.conflicts.push(line(service, reasons, detail));
+                let conflict = Line::new('!', reasons, detail, Outcome::Remark);
+                report.lines.push(conflict.about(service.clone()));
             }
             let problem = outcome.problem();
-            report.held_back.extend(problem.map(|(reason, detail)| line(service, reason, detail)));
+            report.lines.extend(problem.map(|(reason, detail)| held_back(service, reason, detail)));
             let wanted = conditions_to_apply(export, outcome, merged, self.invocation.now);
             let Some(wanted) = wanted else { continue };
             let worse = turned_bad(export, &wanted).into_iter();
@@ -299,9 +300,8 @@ impl Joined<'_> {
             let written: Vec<_> = stream::iter(writes).buffered(SIDE_BY_SIDE).collect().await;
             for (service, is_unfinished, result) in written.into_iter().flatten() {
                 report.unfinished.extend(is_unfinished.then(|| service.clone()));
-                report
-                    .changes
-                    .push(ImportLine { change: format!("~ status     {service}"), result });
+                let status = Line::new('~', "status", "", result).about(service.clone());
+                report.lines.push(Line { object: Some(service.to_string()), ..status });
             }
             self.invocation.create_events(&self.connection.kubernetes, &notices).await;
         }
@@ -331,12 +331,9 @@ impl Joined<'_> {
     }
 }
 
-pub(super) fn line(
-    service: &ServiceRef,
-    reason: impl Into<Word>,
-    detail: String,
-) -> ClustersetLine {
-    ClustersetLine { service: service.clone(), reason: reason.into(), detail }
+/// The line about an export or an import that is held back.
+pub(super) fn held_back(service: &ServiceRef, reason: impl Into<Word>, text: String) -> Line {
+    Line::new('!', reason, text, Outcome::HeldBack).about(service.clone())
 }
 
 impl MultiClusterReport {
@@ -360,8 +357,9 @@ impl MultiClusterReport {
                 continue;
             }
             let service = exports.get(id).copied().unwrap_or(service);
-            let change = format!("{} export     {service}", line.sign);
-            self.export_changes.push(ImportLine { change, result: line.outcome.clone() });
+            let export = Line::new(line.sign, EXPORTED, "", line.outcome.clone());
+            let export = export.about(service.clone());
+            self.lines.push(Line { object: Some(service.to_string()), ..export });
         }
     }
 }

@@ -12,11 +12,11 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterReport, Word};
+use super::ClusterReport;
 use crate::error::chain;
 use crate::model::{
-    EMPTIED, Foreign, GuardState, Line, Outcome, Selection, ServiceRef, Verb, count_each, join,
-    join_or,
+    EMPTIED, EXPORTED, Foreign, GuardState, Line, Outcome, Selection, ServiceRef, Verb, count_each,
+    join, join_or,
 };
 
 impl ClusterReport {
@@ -187,88 +187,26 @@ pub struct MultiClusterReport {
     /// Its id in the clusterset.
     pub cluster_id: Option<String>,
     pub clusterset: Option<String>,
-    /// The reasons why the cluster does not export or import.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub obstacles: Vec<Obstacle>,
     /// The number of its exports.
     pub exports: usize,
     /// The number of its imports.
     pub imports: usize,
-    /// The exports that begin, change or end.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub export_changes: Vec<ImportLine>,
     /// The number of ready endpoints in them.
     pub imported_endpoints: usize,
     /// The guard's verdict on a loss of imported endpoints, if it exceeds the limits.
     pub guard: Option<GuardReport>,
-    /// The members of its clusterset that were not heard of for long.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stale: Vec<StaleCluster>,
-    /// The changes of its imports.
-    pub changes: Vec<ImportLine>,
-    /// The exports and imports that are held back.
-    pub held_back: Vec<ClustersetLine>,
-    /// The exports in conflict with those of other clusters.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conflicts: Vec<ClustersetLine>,
-    /// Whether exports or imports of the cluster stand, and an obstacle keeps them as they are until a person acts.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub frozen: bool,
+    /// The obstacles that keep the cluster from exporting or importing, the members that were not heard of for long, the
+    /// changes of its exports and imports, those that are held back, and the exports in conflict with those of other
+    /// clusters.
+    pub lines: Vec<Line>,
     /// The names with a failed change of an export, of its conditions or of an import that a retry can make.
     #[serde(skip)]
     pub unfinished: BTreeSet<ServiceRef>,
 }
 
-/// A reason that is about the whole cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Obstacle {
-    /// The reason's stable code.
-    pub reason: Word,
-    pub detail: String,
-    /// Whether the next run may find it gone by itself.
-    pub failed: bool,
-}
-
-/// A member of the clusterset whose last full sync is longer ago than `STALE_CLUSTERS_AFTER`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StaleCluster {
-    /// Its id in the clusterset.
-    pub cluster_id: String,
-    /// Its ARN.
-    pub cluster: String,
-    /// The time of that sync, in UTC.
-    pub heartbeat: String,
-}
-
-/// A change of an export, or of an object of an import.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ImportLine {
-    /// `+`, `~` or `-`, the kind of the object, its name, and the difference.
-    pub change: String,
-    #[serde(flatten)]
-    pub result: Outcome,
-}
-
-/// A line about one name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClustersetLine {
-    pub service: ServiceRef,
-    /// The reason's stable code; of conflicts, all codes.
-    pub reason: Word,
-    pub detail: String,
-}
-
-impl Obstacle {
-    /// A read that failed, which the next run may make.
-    pub fn unreadable(detail: String) -> Self {
-        Self { reason: "Unreadable".into(), detail, failed: true }
-    }
-}
-
-impl From<Obstacle> for MultiClusterReport {
-    fn from(obstacle: Obstacle) -> Self {
-        Self { obstacles: vec![obstacle], ..Self::default() }
+impl From<Box<Line>> for MultiClusterReport {
+    fn from(obstacle: Box<Line>) -> Self {
+        Self { lines: vec![*obstacle], ..Self::default() }
     }
 }
 
@@ -282,26 +220,41 @@ impl MultiClusterReport {
             imports: self.imports,
             imported_endpoints: self.imported_endpoints,
             guard: self.guard.clone(),
-            frozen: self.frozen,
             ..Self::default()
         }
     }
 
     /// Whether nothing was changed, held back or in the way.
     pub fn is_quiet(&self) -> bool {
-        let is_unchanged = self.changes.is_empty() && self.held_back.is_empty();
-        self.obstacles.is_empty() && is_unchanged && self.guard.is_none()
+        let is_noted = |line: &Line| line.outcome == Outcome::Remark || line.code == EXPORTED;
+        self.lines.iter().all(is_noted) && self.guard.is_none()
     }
 
     /// Whether an obstacle may be gone in the next run by itself.
     pub fn has_failed(&self) -> bool {
-        self.obstacles.iter().any(|obstacle| obstacle.failed)
+        self.lines.iter().any(|line| line.is_obstacle() && line.is_open())
+    }
+
+    /// Whether exports or imports of the cluster stand, and an obstacle keeps them as they are until a person acts.
+    pub fn is_frozen(&self) -> bool {
+        self.lines.iter().any(|line| line.outcome == Outcome::KeptOut)
+    }
+
+    /// The exports and imports that are held back.
+    pub fn held_back(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.service.is_some() && line.outcome.is_held_back())
+    }
+
+    /// The exports in conflict with those of other clusters.
+    pub fn conflicts(&self) -> impl Iterator<Item = &Line> {
+        let remarks = self.lines.iter().filter(|line| line.outcome == Outcome::Remark);
+        remarks.filter(|line| line.service.is_some())
     }
 
     /// The number of changes of objects that were made, or would be made.
     pub fn made(&self) -> usize {
-        let is_made = |line: &&ImportLine| line.result.is_made();
-        self.changes.iter().filter(is_made).count()
+        let made = self.lines.iter().filter(|line| line.outcome.is_made());
+        made.filter(|line| line.code != EXPORTED).count()
     }
 
     /// Whether nothing is left for a retry.
@@ -311,9 +264,21 @@ impl MultiClusterReport {
 
     /// The number of changes that are left to be made, and of obstacles in their way.
     pub(super) fn open(&self) -> usize {
-        let is_open = |line: &&ImportLine| !line.result.is_made();
-        let obstacles = self.obstacles.iter().filter(|obstacle| obstacle.failed).count();
-        self.changes.iter().filter(is_open).count() + obstacles + usize::from(self.frozen)
+        let open = self.lines.iter().filter(|line| line.is_open() && line.code != EXPORTED);
+        open.count() + usize::from(self.is_frozen())
+    }
+
+    /// The lines in the order of the table.
+    pub fn lines_in_order(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| match (&line.outcome, &line.service) {
+            (Outcome::Remark, None) => 0,
+            (_, None) => 1,
+            _ if line.is_change() => 2,
+            (Outcome::Remark, Some(_)) => 4,
+            _ => 3,
+        });
+        lines
     }
 }
 

@@ -14,10 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Line, Traffic, words};
 
 pub use crate::model::Word;
-pub use cluster::{
-    ClustersetLine, Counts, GuardReport, ImportLine, LosingService, MultiClusterReport, Obstacle,
-    ServiceReport, StaleCluster,
-};
+pub use cluster::{Counts, GuardReport, LosingService, MultiClusterReport, ServiceReport};
 pub use table::count;
 
 /// The release of the function, in the answer to a direct invocation.

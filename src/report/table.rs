@@ -3,10 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{
-    ClusterReport, ClustersetLine, Dropped, GuardReport, ImportLine, Mode, MultiClusterReport,
-    Obstacle, Report, ServiceReport, StaleCluster,
-};
+use super::{ClusterReport, Dropped, GuardReport, Mode, MultiClusterReport, Report, ServiceReport};
 use crate::model::{Line, display, join};
 
 impl Display for Report {
@@ -115,15 +112,8 @@ impl Display for MultiClusterReport {
             let imports = count(self.imports, "import");
             writeln!(f, "  clusterset {clusterset}, member {cluster}: {exports}, {imports}")?;
         }
-        self.stale.iter().try_for_each(|stale| writeln!(f, "    ! stale      {stale}"))?;
-        for Obstacle { reason, detail, .. } in &self.obstacles {
-            let word = if self.frozen { "held back" } else { "obstacle" };
-            writeln!(f, "    ! {word:<10} ({reason}): {detail}")?;
-        }
-        let mut changes = self.export_changes.iter().chain(&self.changes);
-        changes.try_for_each(|line| writeln!(f, "    {line}"))?;
-        self.held_back.iter().try_for_each(|line| writeln!(f, "    ! held back  {line}"))?;
-        self.conflicts.iter().try_for_each(|line| writeln!(f, "    ! Conflict   {line}"))?;
+        let mut lines = self.lines_in_order().into_iter();
+        lines.try_for_each(|line| writeln!(f, "    {line}"))?;
         self.guard.iter().try_for_each(|guard| writeln!(f, "    {guard}"))
     }
 }
@@ -133,62 +123,47 @@ pub fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-display!(StaleCluster { cluster_id, cluster, heartbeat } =>
-    "member {cluster_id} ({cluster}) was last synced at {heartbeat}; its endpoints stay in the imports");
-
-display!(ImportLine { change, result } => "{change}{result}");
-
-display!(ClustersetLine { service, reason, detail } => "{service} ({reason}): {detail}");
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Outcome, ServiceRef};
+    use crate::model::{EXPORTED, Outcome, ServiceRef};
 
     #[test]
     fn table_names_the_member_and_every_line() {
-        let line = |reason: &'static str, detail: &str| ClustersetLine {
-            service: ServiceRef::new("shop", "web"),
-            reason: reason.into(),
-            detail: detail.to_owned(),
+        let about = |code: &'static str, text: &str, outcome| {
+            Line::new('!', code, text, outcome).about(ServiceRef::new("shop", "web"))
         };
-        let change = |change: &str, result| ImportLine { change: change.to_owned(), result };
-        let failed = Outcome::Failed { error: "403 Forbidden".to_owned() };
+        let change = |sign, code: &'static str, object: &str, text: &str, outcome| Line {
+            object: Some(object.to_owned()),
+            ..Line::new(sign, code, text, outcome).about(ServiceRef::new("shop", "web"))
+        };
+        let failed = Outcome::failed("403 Forbidden");
         let report = MultiClusterReport {
             cluster_id: Some("blue".to_owned()),
             clusterset: Some("shop-set".to_owned()),
-            obstacles: vec![Obstacle {
-                reason: "UnfamiliarRegistry".into(),
-                detail: "no record".to_owned(),
-                failed: false,
-            }],
             exports: 2,
             imports: 1,
-            export_changes: vec![change("+ export     shop/api", Outcome::Applied)],
             imported_endpoints: 3,
-            guard: None,
-            stale: vec![StaleCluster {
-                cluster_id: "green".to_owned(),
-                cluster: "arn:aws:eks:eu-central-1:111122223333:cluster/green".to_owned(),
-                heartbeat: "2026-11-21T10:51:00Z".to_owned(),
-            }],
-            changes: vec![
-                change("+ import     shop/web  ClusterSetIP", Outcome::Applied),
-                change("~ service    shop/derived-x  port 81", failed),
+            lines: vec![
+                Line::new('!', "UnfamiliarRegistry", "no record", Outcome::HeldBack),
+                about("PortConflict", "the ports differ", Outcome::Remark),
+                about("ForeignObject", "it is not ours", Outcome::HeldBack),
+                change('+', EXPORTED, "shop/api", "", Outcome::Applied),
+                Line::new('!', "stale", "member green was last synced yesterday", Outcome::Remark),
+                change('+', "import", "shop/web", "ClusterSetIP", Outcome::Applied),
+                change('~', "service", "shop/derived-x", "port 81", failed),
             ],
-            held_back: vec![line("ForeignObject", "it is not ours")],
-            conflicts: vec![line("PortConflict", "the ports differ")],
             ..MultiClusterReport::default()
         };
         insta::assert_snapshot!(report.to_string(), @"
           clusterset shop-set, member blue: 2 exports, 1 import
-            ! stale      member green (arn:aws:eks:eu-central-1:111122223333:cluster/green) was last synced at 2026-11-21T10:51:00Z; its endpoints stay in the imports
+            ! stale      member green was last synced yesterday
             ! obstacle   (UnfamiliarRegistry): no record
             + export     shop/api
             + import     shop/web  ClusterSetIP
             ~ service    shop/derived-x  port 81  ! failed: 403 Forbidden
             ! held back  shop/web (ForeignObject): it is not ours
-            ! Conflict   shop/web (PortConflict): the ports differ
+            ! remark     shop/web (PortConflict): the ports differ
         ");
         assert_eq!((report.open(), report.made()), (1, 1));
     }

@@ -92,7 +92,7 @@ impl FunctionAnswer<Report> {
     /// The number of Services, endpoints, exports and imports that are held back.
     pub fn held_back(&self) -> usize {
         let clustersets = self.parsed.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
-        let of_clustersets: usize = clustersets.map(|it| it.held_back.len()).sum();
+        let of_clustersets: usize = clustersets.map(|it| it.held_back().count()).sum();
         self.parsed.counts.held_back + of_clustersets
     }
 
@@ -101,7 +101,7 @@ impl FunctionAnswer<Report> {
         let Report { mode, ok, counts, .. } = self.parsed;
         let mut clustersets =
             self.parsed.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
-        let changes_imports = clustersets.any(|clusterset| !clusterset.changes.is_empty());
+        let changes_imports = clustersets.any(|clusterset| clusterset.made() > 0);
         match mode {
             _ if !ok => Code::Error,
             Mode::Plan | Mode::DryRun if counts.changes() > 0 || changes_imports => Code::Changes,

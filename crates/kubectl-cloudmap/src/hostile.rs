@@ -151,8 +151,16 @@ fn report() -> Value {
         "state": "held", "loss": 1, "instances": 2, "share": 50, "minimum": 1, "laterLook": false, "detail": "a text",
         "services": [{"service": service, "instances": 1}],
     });
-    let line = json!([{"service": service, "reason": "PortConflict", "detail": "a text"}]);
-    let import = json!([{"change": "+ import shop/web", "result": "planned"}]);
+    let lines_of_clusterset = json!([
+        {
+            "service": service, "object": "a", "sign": "+", "code": "import", "text": "a text", "result": "failed",
+            "error": "a text",
+        },
+        {"service": service, "sign": "!", "code": "PortConflict", "text": "a text", "result": "remark"},
+        {"sign": "!", "code": "stale", "text": "a text", "result": "remark"},
+        {"sign": "!", "code": "NoMultiClusterApi", "text": "a text", "result": "held_back"},
+        held,
+    ]);
     let services = json!([{"namespace": "shop.local", "name": "web", "lines": lines}]);
     json!({
         "mode": "plan", "whole": true, "ok": true, "counts": {"registered": 1}, "cut": "a text",
@@ -161,10 +169,7 @@ fn report() -> Value {
                 "cluster": "blue", "registry": "a text", "services": services, "lines": [held, warning],
                 "guard": guard,
                 "multiCluster": {
-                    "clusterId": "blue", "clusterset": "set", "exportChanges": import, "changes": import, "heldBack": line,
-                    "conflicts": line, "obstacles": [{"reason": "a text", "detail": "a text", "failed": false}],
-                    "guard": guard,
-                    "stale": [{"clusterId": "a", "cluster": "b", "heartbeat": "c"}],
+                    "clusterId": "blue", "clusterset": "set", "guard": guard, "lines": lines_of_clusterset,
                 },
             },
             {"cluster": "green", "error": "a text"},
@@ -201,13 +206,12 @@ fn explanation() -> Value {
     let endpoint = json!([{
         "pod": "a", "addresses": ["10.0.0.1"], "condition": "ready", "fate": "present", "detail": "a text",
     }]);
-    let line = json!([{"service": service, "reason": "PortConflict", "detail": "a text"}]);
     json!({
         "ok": true, "cluster": "blue", "service": service, "facts": fact, "cut": "a text", "heldBack": held,
         "names": [{
             "namespace": "a", "name": "b", "facts": fact, "endpoints": endpoint, "heldBack": held, "discovery": discovery,
         }],
-        "clusterset": {"member": "a", "clusterset": "b", "facts": fact, "heldBack": line},
+        "clusterset": {"member": "a", "clusterset": "b", "facts": fact, "heldBack": held},
     })
 }
 

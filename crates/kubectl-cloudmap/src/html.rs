@@ -170,7 +170,7 @@ impl HtmlPage<'_> {
         let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
-        let of_clustersets: usize = members.map(|member| member.held_back.len()).sum();
+        let of_clustersets: usize = members.map(|member| member.held_back().count()).sum();
         let held_back = self.reasons().filter(|(_, line)| line.outcome != Outcome::Remark).count();
         writeln!(f, "<p class=\"about\">{}</p>\n<section class=\"tiles\">", self.now)?;
         for (number, label) in [

@@ -12,8 +12,8 @@ use std::fmt::{self, Display, Formatter};
 use super::{Code, Error, Output, answer, arguments, escape, outside, write};
 use cloud_map_sync::model::{Line, Outcome};
 use cloud_map_sync::report::{
-    ClusterReport, GuardReport, ImportLine, Mode, MultiClusterReport, OrphanReport, Report,
-    ServiceReport, count,
+    ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
+    count,
 };
 
 const HEADINGS: &str =
@@ -141,11 +141,7 @@ fn of_service(service: &ServiceReport) -> Vec<Row> {
 
 /// The exports and imports of a cluster, a line each: they are about objects of Kubernetes, not about names.
 fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
-    let obstacles = report.obstacles.iter().map(|it| format!("! {}: {}", it.reason, it.detail));
-    let changes = report.export_changes.iter().chain(&report.changes).map(ImportLine::to_string);
-    let held_back = report.held_back.iter().map(|line| format!("! held back {line}"));
-    let conflicts = report.conflicts.iter().map(|line| format!("! Conflict {line}"));
-    obstacles.chain(changes).chain(held_back).chain(conflicts).collect()
+    report.lines_in_order().into_iter().map(Line::to_string).collect()
 }
 
 /// The reason for which a change was not made, behind its detail.

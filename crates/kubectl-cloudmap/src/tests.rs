@@ -111,9 +111,14 @@ fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
     answer["counts"] = json!({"imported": 1});
     let report = json!({
         "clusterId": "blue", "clusterset": "shop-set", "exports": 1, "imports": 2,
-        "exportChanges": [{"change": "+ export     shop/web", "result": "planned"}],
-        "changes": [{"change": "+ import     shop/web  Headless", "result": "planned"}],
-        "conflicts": [{"service": service, "reason": "PortConflict", "detail": "a ``` b"}],
+        "lines": [
+            {"service": service, "object": "shop/web", "sign": "+", "code": "export", "text": "", "result": "planned"},
+            {
+                "service": service, "object": "shop/web", "sign": "+", "code": "import", "text": "Headless",
+                "result": "planned",
+            },
+            {"service": service, "sign": "!", "code": "PortConflict", "text": "a ``` b", "result": "remark"},
+        ],
     });
     answer["clusters"] = json!([{"cluster": "blue", "multiCluster": report}]);
     insta::assert_snapshot!(read(answer.clone()).parsed.markdown(), @r"
@@ -124,7 +129,7 @@ fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
     ```text
     + export     shop/web
     + import     shop/web  Headless
-    ! Conflict shop/web (PortConflict): a ''' b
+    ! remark     shop/web (PortConflict): a ''' b
     ```
 
     **plan: 1 to write in clusters**

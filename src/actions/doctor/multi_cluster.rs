@@ -18,14 +18,14 @@ use crate::import::plan::{EXCLUDED, OWNER_LABEL};
 use crate::kubernetes::endpoint_slices::slice_lists;
 use crate::kubernetes::{Error, Kubernetes, access};
 use crate::model::{
-    ClusterArn, Flow, Kind, Member, ObjectRef, Owner, Registry, Selection, ServiceRef, join,
+    ClusterArn, Flow, Kind, Line, Member, ObjectRef, Owner, Registry, Selection, ServiceRef, join,
     join_or,
 };
 use crate::publish::exports::{INSTALL, MAXIMUM, PublishedExports};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
 use crate::reconcile::{Invocation, Joined};
-use crate::report::{Obstacle, count};
+use crate::report::count;
 use crate::settings::{Cluster, MultiCluster};
 
 /// The version of the API that is needed.
@@ -132,9 +132,13 @@ fn check_member(member: &Member) -> Vec<Check> {
 }
 
 /// The failed check of an obstacle. Its detail has the remedy, except for an error.
-fn failed(name: &'static str, Obstacle { reason, detail, failed }: &Obstacle) -> Check {
-    let fix = if *failed { TRY_AGAIN } else { "docs/multi-cluster.md, section \"What stops it\"" };
-    Check::failed(name, format!("{reason}: {detail}"), fix)
+fn failed(name: &'static str, obstacle: &Line) -> Check {
+    let fix = if obstacle.is_open() {
+        TRY_AGAIN
+    } else {
+        "docs/multi-cluster.md, section \"What stops it\""
+    };
+    Check::failed(name, format!("{}: {}", obstacle.code, obstacle.text), fix)
 }
 
 /// The number of lines that are listed.

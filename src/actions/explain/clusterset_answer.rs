@@ -11,8 +11,8 @@ use crate::clusterset::merge::{decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::apply::Made;
 use crate::import::plan::{Kind, NamespaceState, Present, Read, ServiceImport, Write};
-use crate::model::{ClusterId, Condition, EndpointLine, Export, TRUE, join, join_or};
-use crate::report::{ClustersetLine, MultiClusterReport, Obstacle};
+use crate::model::{ClusterId, Condition, EndpointLine, Export, Line, TRUE, join, join_or};
+use crate::report::MultiClusterReport;
 use crate::time::age;
 
 /// The export and the import of one name in one member.
@@ -33,12 +33,12 @@ pub struct ClustersetExplanation {
     pub exporters: Vec<ExporterLine>,
     pub endpoints: Vec<EndpointLine>,
     /// The parts of the import that are held back.
-    pub held_back: Vec<ClustersetLine>,
+    pub held_back: Vec<Line>,
 }
 
 impl ClustersetExplanation {
     /// A cluster that takes no part.
-    pub(super) fn refused(obstacle: &Obstacle) -> Self {
+    pub(super) fn refused(obstacle: &Line) -> Self {
         let mut answer = Self::default();
         answer.add_obstacle(obstacle);
         answer
@@ -69,8 +69,8 @@ impl ClustersetExplanation {
         self.facts.push(Check::new(outcome, name, detail));
     }
 
-    fn add_obstacle(&mut self, Obstacle { reason, detail, .. }: &Obstacle) {
-        self.add(CheckOutcome::Failed, "obstacle", format!("({reason}): {detail}"));
+    fn add_obstacle(&mut self, Line { code, text, .. }: &Line) {
+        self.add(CheckOutcome::Failed, "obstacle", format!("({code}): {text}"));
     }
 
     /// The conditions of the export, and those that a sync would write.
@@ -147,8 +147,13 @@ impl ClustersetExplanation {
         }
         let mut report = MultiClusterReport::default();
         report.add_imports(imported);
-        report.obstacles.iter().for_each(|obstacle| self.add_obstacle(obstacle));
-        self.held_back = report.held_back;
+        for line in report.lines {
+            if line.is_obstacle() {
+                self.add_obstacle(&line);
+            } else if line.outcome.is_held_back() {
+                self.held_back.push(line);
+            }
+        }
     }
 
     fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present, is_deleted: bool) {
@@ -261,7 +266,7 @@ impl Display for ClustersetExplanation {
             _ => writeln!(f, "  clusterset")?,
         }
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
-        self.held_back.iter().try_for_each(|line| writeln!(f, "    ! held back  {line}"))?;
+        self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.exporters.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))
     }

@@ -14,12 +14,11 @@ use crate::import::OwnRecord;
 use crate::import::plan::Sources;
 use crate::import::sources::{Members, MergedName};
 use crate::kubernetes::{Service, is_headless, services};
-use crate::model::{NamespaceKind, Selection, ServiceRef};
+use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{self, Served, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
 use crate::reconcile::{Error, Invocation, Joined, unread};
-use crate::report::Obstacle;
 use crate::settings::Cluster;
 
 pub use answer::{Discovery, ExplainedName, Explanation};
@@ -156,7 +155,7 @@ impl Invocation<'_> {
         joined: &Joined<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
-    ) -> Result<Explained, Obstacle> {
+    ) -> Result<Explained, Box<Line>> {
         let (own, selection) = (&joined.member, &joined.selection);
         let exported = joined.export(registry, selection, drop).await?;
         let overlays = exported.iter().map(|it| (own.cluster.clone(), it.overlay.clone()));

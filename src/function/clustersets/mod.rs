@@ -19,16 +19,16 @@ use tokio::time::Instant;
 use super::run::{CONCURRENT_CLUSTERS, Registries, Runs};
 use super::{Function, Selections};
 use crate::clients::RegistryKey;
-use crate::model::{ClustersetId, Selection};
+use crate::model::{ClustersetId, Line, Selection};
 use crate::publish::{exports, observe, shuffle};
 use crate::reconcile::{Invocation, Joined};
-use crate::report::{Mode, Obstacle};
+use crate::report::Mode;
 
 /// The clusters that take part in a clusterset, by their index in the settings.
-pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Obstacle>>;
+pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Box<Line>>>;
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
-type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, Obstacle>>;
+type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, Box<Line>>>;
 
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
 type Offered = BTreeMap<usize, exports::Offer>;
@@ -119,7 +119,7 @@ impl Function {
                 }
                 let (cluster, asked) = (&self.settings.clusters[index], Instant::now());
                 let joined = invocation.join(cluster, &selection).await?;
-                let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.failed);
+                let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
                 self.silent.note(index, asked, has_failed);
                 Some((index, joined))
             });
@@ -153,15 +153,15 @@ impl Silent {
     }
 
     /// The reason not to ask a cluster now.
-    fn obstacle(&self, index: usize) -> Option<Obstacle> {
+    fn obstacle(&self, index: usize) -> Option<Box<Line>> {
         let silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ago = silent.get(&index)?.elapsed();
         (ago < ASKED_AGAIN_AFTER).then(|| {
-            Obstacle::unreadable(format!(
+            Box::new(Line::unreadable(format!(
                 "it did not answer {} s ago; it is asked again by its full sync, or after {} minutes",
                 ago.as_secs(),
                 ASKED_AGAIN_AFTER.as_secs() / 60
-            ))
+            )))
         })
     }
 }

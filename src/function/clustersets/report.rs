@@ -11,10 +11,10 @@ use crate::clusterset::members;
 use crate::function::{log, run};
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
-use crate::model::{Kind, Line, Selection};
+use crate::model::{Kind, Line, Outcome, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
 use crate::reconcile::Joined;
-use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
+use crate::report::{ClusterReport, Counts, MultiClusterReport};
 
 impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
@@ -29,9 +29,11 @@ impl Clustersets<'_> {
         let (mode, mut reported) = (invocation.mode, BTreeSet::new());
         for (index, joined) in members {
             let mut report = joined.as_ref().map(Joined::report).unwrap_or_default();
-            report.obstacles.extend(joined.as_ref().err().cloned());
+            report.lines.extend(joined.as_ref().err().map(|obstacle| (**obstacle).clone()));
             let exported = exports.remove(index);
-            report.obstacles.extend(exported.as_ref().and_then(|it| it.as_ref().err()).cloned());
+            if let Some(Err(obstacle)) = &exported {
+                report.lines.push((**obstacle).clone());
+            }
             if let Some(Ok(exported)) = &exported {
                 report.add_exports(exported);
                 let is_whole = selections.of(*index) == Some(&Selection::Everything);
@@ -44,7 +46,7 @@ impl Clustersets<'_> {
                 && let Some((key, set)) = sets.get_key_value(&self.key(joined))
             {
                 let known = set.members(&key.1, invocation);
-                report.obstacles.extend(set.problem.clone().map(Obstacle::unreadable));
+                report.lines.extend(set.problem.clone().map(Line::unreadable));
                 let imported = imported.remove(index);
                 let mut lines =
                     self.report_imports((joined, &known), exported, imported, &mut report).await;
@@ -68,7 +70,7 @@ impl Clustersets<'_> {
     async fn report_imports(
         &self,
         (joined, known): (&Joined<'_>, &sources::Members<'_>),
-        exported: Option<Result<PublishedExports, Obstacle>>,
+        exported: Option<Result<PublishedExports, Box<Line>>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
     ) -> Option<ClusterReport> {
@@ -76,16 +78,16 @@ impl Clustersets<'_> {
         let is_refused = joined.exports() || matches!(exported, Some(Err(_)));
         let holder = joined.other_holder(known).filter(|_| !is_refused);
         let taken = holder.map(|it| Refused::taken(&joined.member.cluster, Some(it)));
-        report.obstacles.extend(taken.map(Obstacle::from));
+        report.lines.extend(taken.map(|taken| *Box::<Line>::from(taken)));
         if let Some(Ok(exported)) = &exported {
             joined.write_conditions(exported, (known, imported.as_ref()), report).await;
         }
         if joined.selection == Selection::Everything {
-            report.stale = known.stale.iter().map(StaleCluster::from).collect();
+            report.lines.extend(known.stale.iter().map(Line::from));
         }
         let note = joined.note(imported.as_ref(), self.registry(joined)).await;
         let note = note.unwrap_or_else(|obstacle| {
-            report.obstacles.push(obstacle);
+            report.lines.push(*obstacle);
             None
         });
         if let Some(lines) = &note {
@@ -116,7 +118,7 @@ fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport) {
 fn add_report(runs: &mut run::Runs, index: usize, cluster: &str, report: MultiClusterReport) {
     if let Some(run) = runs.get_mut(&index) {
         run.counts.imported = report.made();
-        run.counts.held_back += usize::from(report.frozen);
+        run.counts.held_back += usize::from(report.is_frozen());
         run.multi_cluster = Some(report);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
@@ -139,17 +141,16 @@ impl Clustersets<'_> {
     /// Marks a cluster that is frozen. Only its full sync looks for the signs: the registries were read as a whole then.
     pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
         let is_whole = self.selections.of(index) == Some(&Selection::Everything);
-        let mut obstacles = report.obstacles.iter_mut();
+        let mut lines = report.lines.iter_mut();
         // Of the obstacles that no later run removes, the objects of another installation are in the way of single imports,
         // and the policy keeps imports as they are on purpose.
-        let is_in_part =
-            |obstacle: &Obstacle| ["OtherOwner", "Policy"].contains(&&*obstacle.reason);
-        let stands = |obstacle: &&mut Obstacle| !obstacle.failed && !is_in_part(obstacle);
-        let obstacle = obstacles.find(stands).filter(|_| is_whole);
+        let is_in_part = |line: &Line| ["OtherOwner", "Policy"].contains(&&*line.code);
+        let stands = |line: &&mut Line| line.is_obstacle() && !line.is_open() && !is_in_part(line);
+        let obstacle = lines.find(stands).filter(|_| is_whole);
         let Some(obstacle) = obstacle else { return };
         if self.was_member(index).await {
-            obstacle.detail = format!("{}; {FROZEN}", obstacle.detail);
-            report.frozen = true;
+            let text = format!("{}; {FROZEN}", obstacle.text);
+            *obstacle = Line::new('!', obstacle.code.clone(), text, Outcome::KeptOut);
         }
     }
 

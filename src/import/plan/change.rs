@@ -6,7 +6,9 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
-use crate::model::{ExportedPort, Family, SignedDuration, Timestamp, join, join_or};
+use crate::model::{
+    ExportedPort, Family, Line, Outcome, ServiceRef, SignedDuration, Timestamp, join, join_or,
+};
 
 pub use crate::model::{Kind, ObjectRef};
 
@@ -137,8 +139,8 @@ impl Change {
         Self { stage, object, write: Write::Delete, content, detail }
     }
 
-    /// The change as a line of the plan's table.
-    pub fn line(&self) -> String {
+    /// The line of the change in the import of a name.
+    pub fn line(&self, import: &ServiceRef, outcome: Outcome) -> Line {
         let noun = match (self.object.kind, self.write) {
             (_, Write::PatchStatus) => "status",
             (Kind::ServiceImport, _) => "import",
@@ -146,7 +148,8 @@ impl Change {
             _ => "slice",
         };
         let ObjectRef { namespace, name, .. } = &self.object;
-        format!("{} {noun:<10} {namespace}/{name}  {}", self.sign(), self.detail)
+        let line = Line::new(self.sign(), noun, &*self.detail, outcome).about(import.clone());
+        Line { object: Some(format!("{namespace}/{name}")), ..line }
     }
 
     fn sign(&self) -> char {

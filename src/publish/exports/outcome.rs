@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
-use crate::report::{ClusterReport, Obstacle};
+use crate::report::ClusterReport;
 
 /// The outcome of each export that the run is about, as far as its instances decide, and those of which Cloud Map has no
 /// endpoint. One that cannot be exported is none of the affected Services, unless it has instances from before.
@@ -274,10 +274,13 @@ impl Refused {
     }
 }
 
-impl From<Refused> for Obstacle {
+impl From<Refused> for Box<Line> {
     fn from(refused: Refused) -> Self {
+        let (code, text) = (refused.code(), chain(&refused));
         // Only a read may succeed in the next run.
-        let failed = refused.code() == "Unreadable";
-        Self { reason: refused.code().into(), detail: chain(&refused), failed }
+        Self::new(match code {
+            "Unreadable" => Line::unreadable(text),
+            _ => Line::new('!', code, text, Outcome::HeldBack),
+        })
     }
 }

@@ -1,10 +1,8 @@
 //! Tests of the metrics' values.
 
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
-use crate::model::{GuardState, Line, Outcome, ServiceRef, Verb};
-use crate::report::{
-    ClusterReport, GuardReport, Mode, MultiClusterReport, Report, ServiceReport, StaleCluster,
-};
+use crate::model::{GuardState, Line, Outcome, STALE, ServiceRef, Verb};
+use crate::report::{ClusterReport, GuardReport, Mode, MultiClusterReport, Report, ServiceReport};
 
 fn line(code: &'static str, outcome: Outcome) -> Line {
     Line::new('!', code, "", outcome).about(ServiceRef::new("shop", "web"))
@@ -93,15 +91,12 @@ fn loss_of_imports_that_is_held_again_counts_as_one_of_instances_does() {
 
 #[test]
 fn stale_member_counts_once_in_each_clusterset() {
-    let stale = |cluster_id: &str| StaleCluster {
-        cluster_id: cluster_id.to_owned(),
-        cluster: format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster_id}"),
-        heartbeat: "2026-11-21T10:51:00Z".to_owned(),
-    };
+    let stale =
+        |cluster_id: &str| Line::new('!', STALE, format!("member {cluster_id}"), Outcome::Remark);
     let member = |clusterset: &str, ids: &[&str]| {
-        let stale = ids.iter().map(|id| stale(id)).collect();
+        let lines = ids.iter().map(|id| stale(id)).collect();
         let clusterset = Some(clusterset.to_owned());
-        let member = MultiClusterReport { clusterset, stale, ..MultiClusterReport::default() };
+        let member = MultiClusterReport { clusterset, lines, ..MultiClusterReport::default() };
         ClusterReport { multi_cluster: Some(member), whole: true, ..ClusterReport::default() }
     };
     let clusters = vec![

@@ -15,7 +15,7 @@ use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamErro
 use metrique_writer_format_emf::Emf;
 
 use super::{ClusterReport, GuardReport, Mode, MultiClusterReport, Report};
-use crate::model::{GuardState, Outcome, Verb};
+use crate::model::{GuardState, Outcome, STALE, Verb};
 
 /// The metrics' namespace in CloudWatch.
 pub const NAMESPACE: &str = "cloud-map-sync";
@@ -177,7 +177,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
     Metric::counted(
         "ExportConflicts",
         "exports of the cluster that disagree with those of other clusters",
-        |cluster| Some(cluster.multi_cluster.as_ref()?.conflicts.len()),
+        |cluster| Some(cluster.multi_cluster.as_ref()?.conflicts().count()),
     ),
     Metric::counted(
         "ClustersetUnfinished",
@@ -192,7 +192,7 @@ impl ClusterReport {
     }
 
     fn kept_out(&self) -> usize {
-        let frozen = self.multi_cluster.as_ref().is_some_and(|part| part.frozen);
+        let frozen = self.multi_cluster.as_ref().is_some_and(MultiClusterReport::is_frozen);
         let kept_out = self.all_lines().filter(|line| line.outcome == Outcome::KeptOut);
         kept_out.count() + usize::from(frozen)
     }
@@ -313,7 +313,8 @@ fn stale_clusters(report: &Report) -> Option<usize> {
         || report.clusters.iter().filter_map(|it| Some((it.whole, it.multi_cluster.as_ref()?)));
     members().find(|(is_whole, _)| *is_whole)?;
     let stale = members().flat_map(|(_, member)| {
-        member.stale.iter().map(|stale| (&member.clusterset, &stale.cluster_id, &stale.cluster))
+        let stale = member.lines.iter().filter(|line| line.code == STALE);
+        stale.map(|stale| (&member.clusterset, &stale.text))
     });
     Some(stale.collect::<BTreeSet<_>>().len())
 }

@@ -9,8 +9,7 @@ use serde_json::json;
 use super::guard::{count, guard};
 use super::{
     CLUSTER_ID, CLUSTERSET, CREATED, LATER, Members, RECORD, condition, exported, exported_at,
-    forget_what_is_ahead, held_back, imported, in_full, obstacles, part, pods, service, web,
-    writes,
+    forget_what_is_ahead, held_back, imported, in_full, obstacles, pods, service, web, writes,
 };
 use crate::run::{report, sync, sync_of, synced, warnings};
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
@@ -253,7 +252,7 @@ async fn served_clusters_follow_each_other_and_all_else_stays() {
         let report = members.away(&scope).await;
 
         assert!(!report.ok, "{}", in_full(&report));
-        assert_eq!(part(&report, "blue").obstacles[0].reason, "Unreadable");
+        assert_eq!(obstacles(&report, "blue")[0], "Unreadable");
         let web = "amber 10.2.0.1:8080, blue 10.0.0.2:8080 10.0.0.3:8080, green 10.1.0.1:8080";
         members.assert_imported("web", web, &in_full(&report));
         assert_eq!(members.fleet.cloud_map.writes(), 0);

@@ -8,7 +8,7 @@ use cloud_map_sync::function::Function;
 use tokio::time::advance;
 
 use super::many::Many;
-use super::{Members, exported, imported, in_full, part, pods, service, web, writes};
+use super::{Members, exported, imported, in_full, obstacles, pods, service, web, writes};
 use crate::queue::{batch_about, failures};
 use crate::run::{counts, sync, synced};
 use testbed::cloud_map::Call;
@@ -116,7 +116,7 @@ async fn served_apis_are_asked_for_again_after_five_minutes() {
     many.clusters[0].serve_multi_cluster_versions(&["v1alpha1"]);
     advance(Duration::from_mins(5)).await;
     let (report, _) = asked().await;
-    assert_eq!(part(&report, "c0").obstacles[0].reason, "NoMultiClusterApi");
+    assert_eq!(obstacles(&report, "c0")[0], "NoMultiClusterApi");
 }
 
 const SERVICES: [&str; 6] = ["cart", "list", "mail", "pay", "user", "web"];

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{
     CLUSTER_ID, Members, RECORDS_ALONE, SLICES, exported, imported, imported_from, in_full,
-    obstacles, part, pods, service, web,
+    obstacle_lines, obstacles, part, pods, service, web,
 };
 use crate::fleet::OWNER;
 use crate::queue::batch_about;
@@ -37,14 +37,14 @@ impl Members {
 
         let report = sync(&function).await;
 
-        let [obstacle] = part(&report, "blue").obstacles.as_slice() else {
+        let [obstacle] = obstacle_lines(&report, "blue")[..] else {
             panic!("{}", in_full(&report))
         };
         self.assert_imported("web", "blue 10.0.0.1:8080", &in_full(&report));
         assert_eq!(self.fleet.addresses("shop", "web"), ["10.0.0.1"]);
         assert_eq!(imported(&self.green, "cart"), "green 10.1.0.2:8080");
         assert_eq!(self.fleet.addresses("shop", "cart"), ["10.1.0.2"]);
-        (obstacle.reason.to_string(), obstacle.detail.clone())
+        (obstacle.code.to_string(), obstacle.text.clone())
     }
 }
 
@@ -88,11 +88,11 @@ async fn nothing_changes_under_another_owner_id_until_the_former_one_purges_the_
 
     members.assert_nothing_written(&in_full(&report));
     for cluster in ["blue", "green"] {
-        let obstacles = &part(&report, cluster).obstacles;
-        let reasons: Vec<&str> = obstacles.iter().map(|obstacle| &*obstacle.reason).collect();
+        let obstacles = obstacle_lines(&report, cluster);
+        let reasons: Vec<&str> = obstacles.iter().map(|obstacle| &*obstacle.code).collect();
         assert_eq!(reasons, ["ClusterIdTaken", "OtherOwner"], "{}", in_full(&report));
         for obstacle in obstacles {
-            let detail = &obstacle.detail;
+            let detail = &obstacle.text;
             assert!(detail.contains(OWNER) && detail.contains("purge"), "{detail}");
         }
     }
@@ -154,7 +154,7 @@ async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
     let members = Members::with_one_export_each().await;
     members.green.cluster_property(CLUSTER_ID, "blue");
     let report = sync(&members.function).await;
-    assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
+    assert_eq!(obstacles(&report, "green")[0], "ClusterIdTaken");
 
     let answer = invoke(&members.function, &batch_about("green", "web")).await;
 
@@ -173,7 +173,7 @@ async fn member_of_another_id_whose_records_may_be_in_two_namespaces_is_frozen()
 
     let blue = part(&report, "blue");
     assert_eq!(obstacles(&report, "blue"), ["Namespace"]);
-    assert_eq!((blue.frozen, report.ok), (true, false));
+    assert_eq!((blue.is_frozen(), report.ok), (true, false));
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
 }
 
@@ -350,7 +350,7 @@ async fn id_whose_record_is_under_way_is_of_the_cluster_that_writes_it() {
 
     let report = sync(function).await;
 
-    assert_eq!(part(&report, "green").obstacles[0].reason, "ClusterIdTaken");
+    assert_eq!(obstacles(&report, "green")[0], "ClusterIdTaken");
     sleep(2 * operation_delay).await;
     let holders = fleet.cloud_map.instances(&records).into_values();
     let holders: BTreeSet<_> = holders.map(|it| it["cloud-map-sync/cluster"].clone()).collect();

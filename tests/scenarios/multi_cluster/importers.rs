@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    CLUSTER_ID, Members, exported, imported, in_full, obstacles, part, pods, service, web, writes,
+    CLUSTER_ID, Members, exported, held_back, imported, in_full, obstacle_lines, obstacles, pods,
+    service, stale_lines, web, writes,
 };
 use crate::run::{plan, report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
@@ -51,7 +52,7 @@ async fn record_of_a_cluster_that_only_imports_is_written_once_and_is_never_stal
     assert!(again.ok, "{}", in_full(&again));
     assert_eq!(members.fleet.cloud_map.writes(), 0, "{}", in_full(&again));
     let of_blue = sync(&blue).await;
-    assert_eq!(part(&of_blue, "blue").stale, [], "{}", in_full(&of_blue));
+    assert_eq!(stale_lines(&of_blue, "blue"), [""; 0], "{}", in_full(&of_blue));
 }
 
 /// Nothing in Cloud Map shows that the imports of such a message are of this Cloud Map: of amber there is no record.
@@ -272,11 +273,11 @@ async fn imports_stand_still_under_another_policy_with_one_line_and_exports_foll
             let report = synced(&function).await;
 
             for cluster in ["blue", "green"] {
-                let obstacles = &part(&report, cluster).obstacles;
-                let details: Vec<&str> = obstacles.iter().map(|it| it.detail.as_str()).collect();
+                let obstacles = obstacle_lines(&report, cluster);
+                let details: Vec<&str> = obstacles.iter().map(|it| it.text.as_str()).collect();
                 let line = format!("under POLICY={policy} the imports of this cluster stand still");
                 assert_eq!(details, [line], "{}", in_full(&report));
-                assert!(part(&report, cluster).held_back.is_empty(), "{}", in_full(&report));
+                assert!(held_back(&report, cluster).is_empty(), "{}", in_full(&report));
             }
         }
 

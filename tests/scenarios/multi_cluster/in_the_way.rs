@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use cloud_map_sync::model::Outcome;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
@@ -17,9 +18,11 @@ use testbed::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
 
 /// The changes of green that failed.
 fn failures(report: &Report) -> Vec<String> {
-    let changes = serde_json::to_value(&part(report, "green").changes).expect("JSON");
-    let failed = changes.as_array().into_iter().flatten().filter_map(|it| it["error"].as_str());
-    failed.map(str::to_owned).collect()
+    let failed = part(report, "green").lines.iter().filter_map(|line| match &line.outcome {
+        Outcome::Failed { error } => Some(error.clone()),
+        _ => None,
+    });
+    failed.collect()
 }
 
 #[tokio::test]

@@ -8,7 +8,10 @@ use cloud_map_sync::report::Report;
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
-use super::{LATER, Members, exported, exported_at, imported, in_full, part, service, slices, web};
+use super::{
+    LATER, Members, exported, exported_at, imported, in_full, obstacle_lines, part, service,
+    slices, stale_lines, web,
+};
 use crate::fleet::{ips, refs};
 use crate::run::{metric, purge, report, sync, synced};
 use testbed::function::invoke_until;
@@ -28,7 +31,7 @@ async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_co
 
     assert_eq!(lost.orphans.len(), 1);
     assert_eq!(lost.orphans[0].instances, 14, "endpoints, record and cluster record");
-    assert_eq!(part(&lost, "blue").stale.len(), 1);
+    assert_eq!(stale_lines(&lost, "blue").len(), 1);
     assert_eq!(part(&lost, "blue").guard, None);
     assert_eq!(imported(&members.blue, "web"), endpoints);
 
@@ -41,7 +44,7 @@ async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_co
     let held = sync(&function).await;
     let guard = part(&held, "blue").guard.as_ref().expect("a verdict");
     assert_eq!((guard.state, guard.loss), (GuardState::Held, 12), "{}", in_full(&held));
-    assert!(held.orphans.is_empty() && part(&held, "blue").stale.is_empty());
+    assert!(held.orphans.is_empty() && stale_lines(&held, "blue").is_empty());
     assert_eq!(imported(&members.blue, "web"), endpoints);
 
     let confirmed = report(&function, &json!({ "action": "confirm" })).await;
@@ -103,9 +106,9 @@ async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_r
 
         assert_eq!(slices(&members.green, "web").len(), 0, "{}", in_full(&purged));
         assert_eq!(members.green.service_import("shop", "web").is_some(), is_refused);
-        let said = &part(&purged, "green").obstacles;
+        let said = obstacle_lines(&purged, "green");
         assert_eq!(said.len(), usize::from(is_refused), "{}", in_full(&purged));
-        assert!(said.iter().all(|it| it.detail.starts_with("cannot list the serviceimports")));
+        assert!(said.iter().all(|it| it.text.starts_with("cannot list the serviceimports")));
     }
 }
 
@@ -122,7 +125,8 @@ impl Members {
 }
 
 fn stale(report: &Report) -> Vec<&str> {
-    part(report, "blue").stale.iter().map(|stale| stale.cluster_id.as_str()).collect()
+    let members = stale_lines(report, "blue").into_iter();
+    members.filter_map(|text| text.split(' ').nth(1)).collect()
 }
 
 #[tokio::test]

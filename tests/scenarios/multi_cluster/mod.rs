@@ -27,6 +27,7 @@ use std::fmt::Display;
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::function::Function;
+use cloud_map_sync::model::{Line, STALE};
 use cloud_map_sync::report::{MultiClusterReport, Report};
 use serde_json::{Value, json};
 
@@ -216,13 +217,27 @@ fn part<'a>(report: &'a Report, cluster: &str) -> &'a MultiClusterReport {
 
 /// What a cluster holds back of its clusterset: the names of Services, reasons and sentences.
 fn held_back<'a>(report: &'a Report, cluster: &str) -> Vec<(&'a str, &'a str, &'a str)> {
-    let lines = part(report, cluster).held_back.iter();
-    lines.map(|it| (&*it.service.name, &*it.reason, &*it.detail)).collect()
+    let named = |line: &'a Line| (service_of(line), &*line.code, &*line.text);
+    part(report, cluster).held_back().map(named).collect()
 }
 
 /// The reasons of what keeps a cluster out of its clusterset.
 fn obstacles<'a>(report: &'a Report, cluster: &str) -> Vec<&'a str> {
-    part(report, cluster).obstacles.iter().map(|it| &*it.reason).collect()
+    obstacle_lines(report, cluster).into_iter().map(|line| &*line.code).collect()
+}
+
+fn obstacle_lines<'a>(report: &'a Report, cluster: &str) -> Vec<&'a Line> {
+    part(report, cluster).lines.iter().filter(|line| line.is_obstacle()).collect()
+}
+
+/// The lines about members that were not heard of for long.
+fn stale_lines<'a>(report: &'a Report, cluster: &str) -> Vec<&'a str> {
+    let lines = part(report, cluster).lines.iter().filter(|line| line.code == STALE);
+    lines.map(|line| line.text.as_str()).collect()
+}
+
+fn service_of(line: &Line) -> &str {
+    line.service.as_ref().map_or("", |service| service.name.as_str())
 }
 
 /// A Service of `shop` of type ClusterIP: port 80 leads to 8080.

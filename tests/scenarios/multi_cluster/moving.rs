@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     CLUSTER_ID, CLUSTERSET, LATER, Members, condition, exported, exported_at, imported, in_full,
-    join, part, pods, service, web, writes,
+    join, obstacle_lines, pods, service, web, writes,
 };
 use crate::fleet::OWNER;
 use crate::run::{report, said_of, sync, sync_of, synced};
@@ -90,8 +90,8 @@ impl Moving {
 }
 
 fn obstacle(report: &Report) -> (String, String) {
-    let obstacle = part(report, "amber").obstacles.first().expect("an obstacle");
-    (obstacle.reason.to_string(), obstacle.detail.clone())
+    let obstacle = obstacle_lines(report, "amber")[0];
+    (obstacle.code.to_string(), obstacle.text.clone())
 }
 
 #[tokio::test]

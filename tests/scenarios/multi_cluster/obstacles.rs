@@ -10,8 +10,8 @@ use tokio::time::{Instant, advance, timeout};
 
 use super::many::Many;
 use super::{
-    CLUSTER_ID, Members, exported, forget_what_is_ahead, imported, in_full, obstacles, part, pods,
-    web,
+    CLUSTER_ID, Members, exported, forget_what_is_ahead, imported, in_full, obstacle_lines,
+    obstacles, part, pods, web,
 };
 use crate::fleet::{annotated, give_pods};
 use crate::queue::batch_about;
@@ -55,7 +55,7 @@ async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
     members.green.serve_multi_cluster_versions(&[]);
     let report = sync(&members.function).await;
     assert_eq!(obstacles(&report, "green"), ["NoMultiClusterApi"], "{}", in_full(&report));
-    assert!(report.ok && !part(&report, "green").frozen, "it was never a member");
+    assert!(report.ok && !part(&report, "green").is_frozen(), "it was never a member");
 
     members.green.serve_multi_cluster();
     members.converge().await;
@@ -83,13 +83,16 @@ async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
         assert_eq!(obstacles(&frozen, "green"), [reason], "{}", in_full(&frozen));
         let green = frozen.clusters.iter().find(|it| it.cluster.ends_with("green"));
         let green = green.expect("a report");
-        assert!(!frozen.ok && !green.is_complete() && part(&frozen, "green").frozen, "{reason}");
+        assert!(
+            !frozen.ok && !green.is_complete() && part(&frozen, "green").is_frozen(),
+            "{reason}"
+        );
         assert_eq!(green.counts.held_back, 1, "{reason}");
         let purged = purge(&function, "green").await;
         assert!(purged.ok, "{}", in_full(&purged));
         let quiet = sync(&function).await;
         assert_eq!(obstacles(&quiet, "green"), [reason], "{}", in_full(&quiet));
-        assert!(quiet.ok && !part(&quiet, "green").frozen, "{}", in_full(&quiet));
+        assert!(quiet.ok && !part(&quiet, "green").is_frozen(), "{}", in_full(&quiet));
     }
 }
 
@@ -174,7 +177,7 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
 
     let (seconds, report) = change("10.0.0.3").await;
     assert_eq!(seconds, 0);
-    let detail = &part(&report, "c1").obstacles[0].detail;
+    let detail = &obstacle_lines(&report, "c1")[0].text;
     assert!(detail.starts_with("it did not answer 0 s ago; it is asked again by its"), "{detail}");
 
     advance(Duration::from_mins(6)).await;

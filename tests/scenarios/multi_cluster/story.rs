@@ -185,7 +185,7 @@ async fn plan_shows_exports_imports_and_slices_and_counts_them() {
     let said = sync(&members.function).await.to_string();
     let slice = "    ~ slice      shop/imported-isrlchlhrq-ac321fb1-1  IPv4 of blue, 1 in 1 out\n";
     assert!(said.contains(slice), "{said}");
-    let conflict = "    ! Conflict   shop/web (PortConflict): Conflicting ports.";
+    let conflict = "    ! remark     shop/web (PortConflict): Conflicting ports.";
     assert!(said.contains(conflict), "{said}");
     members.green.unexport("shop", "web");
     let said = sync(&members.function).await.to_string();

@@ -115,17 +115,24 @@ fn the_page_loads_nothing_and_escapes_texts_from_outside() {
 #[test]
 fn members_of_a_clusterset_show_their_exports_imports_and_conflicts() {
     let name = json!({"namespace": "shop", "name": "web"});
+    let change = |sign: &str, code: &str, object: &str, text: &str| {
+        json!({
+            "service": name, "object": object, "sign": sign, "code": code, "text": text,
+            "result": "planned",
+        })
+    };
+    let reason = |code: &str, text: &str, result: &str| json!({"service": name, "sign": "!", "code": code, "text": text, "result": result});
     let cluster = json!({
         "cluster": BLUE, "counts": {"imported": 2}, "services": [],
         "multiCluster": {
             "clusterId": "blue", "clusterset": "shop-set", "exports": 1, "imports": 2,
-            "exportChanges": [{"change": "+ export     shop/web", "result": "planned"}],
-            "changes": [
-                {"change": "+ import     shop/<api>  ClusterSetIP", "result": "planned"},
-                {"change": "~ slice      shop/imported-x  2 in 1 out", "result": "planned"},
+            "lines": [
+                change("+", "export", "shop/web", ""),
+                change("+", "import", "shop/<api>", "ClusterSetIP"),
+                change("~", "slice", "shop/imported-x", "2 in 1 out"),
+                reason("ForeignObject", "it is not ours", "held_back"),
+                reason("PortConflict", "the ports differ", "remark"),
             ],
-            "heldBack": [{"service": name, "reason": "ForeignObject", "detail": "it is not ours"}],
-            "conflicts": [{"service": name, "reason": "PortConflict", "detail": "the ports differ"}],
         },
     });
     let plan = json!({
@@ -142,7 +149,7 @@ fn members_of_a_clusterset_show_their_exports_imports_and_conflicts() {
         "<code>+ import     shop/&lt;api&gt;  ClusterSetIP</code>",
         "<code>~ slice      shop/imported-x  2 in 1 out</code>",
         "<code class=\"bad\">! held back  shop/web (ForeignObject): it is not ours</code>",
-        "<code class=\"bad\">! Conflict   shop/web (PortConflict): the ports differ</code>",
+        "<code class=\"bad\">! remark     shop/web (PortConflict): the ports differ</code>",
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }

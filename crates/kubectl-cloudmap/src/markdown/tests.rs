@@ -69,7 +69,10 @@ fn lines_of_clustersets_and_orphans_are_compared() {
         &json!({}),
         &[json!({
             "cluster": "blue",
-            "multiCluster": {"changes": [{"change": "+ import shop/web", "result": "planned"}]},
+            "multiCluster": {"lines": [{
+                "service": {"namespace": "shop", "name": "web"}, "object": "shop/web", "sign": "+",
+                "code": "import", "text": "Headless", "result": "planned",
+            }]},
         })],
     );
     let mut after = plan(&json!({}), &[json!({"cluster": "blue", "error": "no answer"})]);
@@ -85,7 +88,7 @@ fn lines_of_clustersets_and_orphans_are_compared() {
 
     | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
     |---|---|---|---|---|---|
-    | only before | clusterset |  |  |  | + import shop/web |
+    | only before | clusterset |  |  |  | + import     shop/web  Headless |
     | only after | not read |  |  |  | no answer |
 
     - Before: **plan: nothing to do**

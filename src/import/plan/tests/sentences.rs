@@ -11,7 +11,7 @@ use crate::clusterset::attributes::Skipped;
 use crate::guard::{Circumstances, Guard, Loss, LossSubject, Losses, Verdict};
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::held_back::Reason;
-use crate::model::{ClusterArn, Family, GuardState, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Family, GuardState, Outcome, ServiceRef, Timestamp};
 
 fn object(kind: Kind) -> ObjectRef {
     ObjectRef { kind, namespace: "shop".into(), name: "web".into() }
@@ -90,7 +90,8 @@ fn line_of_a_change_has_its_sign_and_its_noun() {
     let line = |stage, kind, write| {
         let (content, detail) = (Content::default(), "detail".into());
         let change = Change { stage, object: object(kind), write, content, detail };
-        format!("{}\n{change}", change.line())
+        let line = change.line(&ServiceRef::new("shop", "web"), Outcome::Applied);
+        format!("{line}\n{change}")
     };
     let lines = [
         line(Stage::CreateImport, Kind::ServiceImport, Write::Create),

@@ -588,7 +588,7 @@ pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
         // Which of two namespaces has the records is known by the former id alone.
         let is_ambiguous = wanted == "ClusterIdTaken" && clusterset.has_second_namespace;
         let is_meant = |it: &str| it == wanted || is_ambiguous && it == "Namespace";
-        let is_named = part.obstacles.iter().any(|it| is_meant(&it.reason));
+        let is_named = part.lines.iter().any(|line| line.is_obstacle() && is_meant(&line.code));
         if !is_named || report.ok {
             return Err(format!("{name} is a member with {wanted}:\n{report}\n{part:?}"));
         }

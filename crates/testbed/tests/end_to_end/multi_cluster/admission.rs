@@ -177,8 +177,8 @@ impl Story {
         let report = self.sync().await;
         let members = report["clusters"].as_array().expect("clusters").iter();
         let held: Vec<String> = members
-            .flat_map(|it| it["multiCluster"]["heldBack"].as_array().cloned().unwrap_or_default())
-            .map(|it| format!("{} {}", it["service"]["name"], it["reason"]))
+            .flat_map(|it| it["multiCluster"]["lines"].as_array().cloned().unwrap_or_default())
+            .map(|it| format!("{} {}", it["service"]["name"], it["code"]))
             .collect();
         assert!(held.contains(&format!("{:?} {:?}", "late", EXCLUDED)), "{report:#}");
         assert_eq!(self.blue.object(IMPORTS, "late").await, None);
