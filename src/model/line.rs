@@ -34,13 +34,12 @@ pub struct Line {
     pub code: Word,
     /// Address and pod, the difference, or the cause with its remedy.
     pub text: String,
-    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// What became of the subject of a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "result", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Not attempted: a plan or a dry run.
     Planned,

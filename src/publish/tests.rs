@@ -242,7 +242,7 @@ fn what_was_done_in_a_service_serialises() {
             "sign": "-",
             "code": "deregister",
             "text": "10.0.0.3: Service shop/gone is gone, or no longer annotated and headless",
-            "result": "applied"
+            "outcome": "applied"
           },
           {
             "service": {
@@ -253,8 +253,11 @@ fn what_was_done_in_a_service_serialises() {
             "sign": "~",
             "code": "rewrite",
             "text": "REGION nothing -> eu-central-1",
-            "result": "failed",
-            "error": "cannot rewrite: throttled"
+            "outcome": {
+              "failed": {
+                "error": "cannot rewrite: throttled"
+              }
+            }
           },
           {
             "service": {
@@ -264,7 +267,7 @@ fn what_was_done_in_a_service_serialises() {
             "sign": "!",
             "code": "DomainConflict",
             "text": "Service shop/old of this cluster holds the name; this one takes over when that ends",
-            "result": "kept_out"
+            "outcome": "kept_out"
           }
         ]
       }

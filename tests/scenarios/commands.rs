@@ -91,7 +91,7 @@ async fn direct_invocation_is_answered_with_the_whole_report_even_where_it_is_in
     assert_eq!(response["ok"], false);
     assert!(response["clusters"][0]["error"].as_str().expect("blue's").contains("rbac.yaml"));
     let change = &response["clusters"][1]["services"][0]["lines"][0];
-    assert_eq!((&change["code"], &change["result"]), (&json!("create"), &json!("applied")));
+    assert_eq!((&change["code"], &change["outcome"]), (&json!("create"), &json!("applied")));
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn plan_says_what_a_sync_would_do_and_writes_nothing() {
     assert_eq!(fleet.cloud_map.writes(), 0);
     let response = answer.response.expect("a report");
     assert_eq!(response["mode"], "plan");
-    assert_eq!(response["clusters"][0]["services"][0]["lines"][0]["result"], "planned");
+    assert_eq!(response["clusters"][0]["services"][0]["lines"][0]["outcome"], "planned");
 }
 
 #[tokio::test]

@@ -132,33 +132,30 @@ fn assert_every_format<T: DeserializeOwned + Shown>(answer: Value, own: usize, c
 fn report() -> Value {
     let service = json!({"namespace": "shop", "name": "web"});
     let held = json!({
-        "service": service, "sign": "!", "code": "BadAnnotation", "text": "a text", "result": "kept_out",
+        "service": service, "sign": "!", "code": "BadAnnotation", "text": "a text", "outcome": "kept_out",
     });
     let lines = json!([
         {
-            "sign": "+", "code": "register", "object": "i", "text": "a text", "service": service, "result": "failed",
-            "error": "a text",
+            "sign": "+", "code": "register", "object": "i", "text": "a text", "service": service, "outcome": {"failed": {"error": "a text"}},
         },
         {
-            "sign": "-", "code": "deregister", "object": "i", "text": "a text", "service": service, "result": "undone",
-            "why": "a text",
+            "sign": "-", "code": "deregister", "object": "i", "text": "a text", "service": service, "outcome": {"undone": {"why": "a text"}},
         },
-        {"sign": "!", "code": "Unreadable", "text": "a text", "result": "unread"},
+        {"sign": "!", "code": "Unreadable", "text": "a text", "outcome": "unread"},
         held,
     ]);
-    let warning = json!({"sign": "!", "code": "warning", "text": "a text", "result": "remark"});
+    let warning = json!({"sign": "!", "code": "warning", "text": "a text", "outcome": "remark"});
     let guard = json!({
         "state": "held", "loss": 1, "instances": 2, "share": 50, "minimum": 1, "laterLook": false, "detail": "a text",
         "services": [{"service": service, "instances": 1}],
     });
     let lines_of_clusterset = json!([
         {
-            "service": service, "object": "a", "sign": "+", "code": "import", "text": "a text", "result": "failed",
-            "error": "a text",
+            "service": service, "object": "a", "sign": "+", "code": "import", "text": "a text", "outcome": {"failed": {"error": "a text"}},
         },
-        {"service": service, "sign": "!", "code": "PortConflict", "text": "a text", "result": "remark"},
-        {"sign": "!", "code": "stale", "text": "a text", "result": "remark"},
-        {"sign": "!", "code": "NoMultiClusterApi", "text": "a text", "result": "held_back"},
+        {"service": service, "sign": "!", "code": "PortConflict", "text": "a text", "outcome": "remark"},
+        {"sign": "!", "code": "stale", "text": "a text", "outcome": "remark"},
+        {"sign": "!", "code": "NoMultiClusterApi", "text": "a text", "outcome": "held_back"},
         held,
     ]);
     let services = json!([{"namespace": "shop.local", "name": "web", "lines": lines}]);
@@ -200,7 +197,7 @@ fn explanation() -> Value {
     ]);
     let service = json!({"namespace": "shop", "name": "web"});
     let held = json!([{
-        "service": service, "sign": "!", "code": "BadAnnotation", "text": "a text", "result": "kept_out",
+        "service": service, "sign": "!", "code": "BadAnnotation", "text": "a text", "outcome": "kept_out",
     }]);
     let discovery = json!({"dns": "a text", "ours": {HOSTILE: 1}, "others": {}});
     let endpoint = json!([{

@@ -10,26 +10,23 @@ fn counts() -> Value {
     json!({"registered": 1, "deregistered": 1, "unchanged": 3, "foreign": 1, "heldBack": 1})
 }
 
-fn line(sign: &str, verb: &str, instance: &str, result: &Value) -> Value {
-    let mut line = json!({
+fn line(sign: &str, verb: &str, instance: &str, outcome: &Value) -> Value {
+    json!({
         "sign": sign, "code": verb, "object": instance, "text": format!("of {instance} | <b>"),
-        "service": {"namespace": "shop", "name": "web"},
-    });
-    let fields = result.as_object().expect("an object").clone();
-    line.as_object_mut().expect("an object").extend(fields);
-    line
+        "service": {"namespace": "shop", "name": "web"}, "outcome": outcome,
+    })
 }
 
 fn answer(mode: &str, ok: bool) -> Value {
     let held_back = json!({
         "service": {"namespace": "shop", "name": "cart"}, "sign": "!", "code": "DomainConflict",
-        "text": "shop/web holds it", "result": "kept_out",
+        "text": "shop/web holds it", "outcome": "kept_out",
     });
     let service = json!({
         "namespace": "shop.local", "name": "web", "unchanged": 3, "foreign": {"ecs": 1},
         "lines": [
-            line("+", "register", "ip-1", &json!({"result": "planned"})),
-            line("-", "deregister", "ip-2", &json!({"result": "undone", "why": "no time"})),
+            line("+", "register", "ip-1", &json!("planned")),
+            line("-", "deregister", "ip-2", &json!({"undone": {"why": "no time"}})),
             held_back,
         ],
     });
@@ -112,12 +109,12 @@ fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
     let report = json!({
         "clusterId": "blue", "clusterset": "shop-set", "exports": 1, "imports": 2,
         "lines": [
-            {"service": service, "object": "shop/web", "sign": "+", "code": "export", "text": "", "result": "planned"},
+            {"service": service, "object": "shop/web", "sign": "+", "code": "export", "text": "", "outcome": "planned"},
             {
                 "service": service, "object": "shop/web", "sign": "+", "code": "import", "text": "Headless",
-                "result": "planned",
+                "outcome": "planned",
             },
-            {"service": service, "sign": "!", "code": "PortConflict", "text": "a ``` b", "result": "remark"},
+            {"service": service, "sign": "!", "code": "PortConflict", "text": "a ``` b", "outcome": "remark"},
         ],
     });
     answer["clusters"] = json!([{"cluster": "blue", "multiCluster": report}]);

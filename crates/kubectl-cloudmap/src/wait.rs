@@ -181,15 +181,15 @@ mod tests {
     fn service_is_registered_if_nothing_is_open_and_empty_if_nothing_is_left() {
         let service = |unchanged: usize, lines: &Value| json!([{"namespace": "prod", "name": "web", "unchanged": unchanged, "lines": lines}]);
         let change = json!([{
-            "sign": "+", "code": "register", "object": "i", "text": "10.0.0.1", "result": "planned",
+            "sign": "+", "code": "register", "object": "i", "text": "10.0.0.1", "outcome": "planned",
             "service": {"namespace": "shop", "name": "web"},
         }]);
         let held = json!([{
-            "sign": "!", "code": "ServiceFull", "text": "no room", "result": "kept_out",
+            "sign": "!", "code": "ServiceFull", "text": "no room", "outcome": "kept_out",
             "service": {"namespace": "shop", "name": "web"},
         }]);
         let mut remark = held.clone();
-        remark[0]["result"] = "remark".into();
+        remark[0]["outcome"] = "remark".into();
         let none = json!([]);
         for (services, error, registered, empty, line) in [
             (service(2, &none), None, true, false, "2 registered under prod/web"),

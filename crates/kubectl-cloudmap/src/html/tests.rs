@@ -27,7 +27,7 @@ fn status(services: Vec<ServiceStatus>) -> Status {
 fn plan(held_back: &[Value]) -> Report {
     let change = json!({
         "sign": "+", "code": "register", "object": "ip-1", "text": "10.0.0.1 <img src=x>",
-        "service": {"namespace": "shop", "name": "web"}, "result": "planned",
+        "service": {"namespace": "shop", "name": "web"}, "outcome": "planned",
     });
     let lines = [&[change], held_back].concat();
     let web = json!({"namespace": "prod.local", "name": "web", "lines": lines});
@@ -49,7 +49,7 @@ fn the_page_shows_instances_by_platform_held_back_requests_and_changes() {
     let status = status(vec![web, service("cart", vec![share(ShareOf::Ecs, 2)])]);
     let held_back = [json!({
         "service": {"namespace": "shop", "name": "late"}, "sign": "!", "code": "DomainConflict",
-        "text": "shop/web holds it", "result": "kept_out",
+        "text": "shop/web holds it", "outcome": "kept_out",
     })];
 
     let page = page(&status, None, &plan(&held_back));
@@ -118,10 +118,10 @@ fn members_of_a_clusterset_show_their_exports_imports_and_conflicts() {
     let change = |sign: &str, code: &str, object: &str, text: &str| {
         json!({
             "service": name, "object": object, "sign": sign, "code": code, "text": text,
-            "result": "planned",
+            "outcome": "planned",
         })
     };
-    let reason = |code: &str, text: &str, result: &str| json!({"service": name, "sign": "!", "code": code, "text": text, "result": result});
+    let reason = |code: &str, text: &str, outcome: &str| json!({"service": name, "sign": "!", "code": code, "text": text, "outcome": outcome});
     let cluster = json!({
         "cluster": BLUE, "counts": {"imported": 2}, "services": [],
         "multiCluster": {

@@ -6,7 +6,7 @@ use super::*;
 
 fn line(verb: &str, instance: &str, text: &str) -> Value {
     json!({
-        "sign": "~", "code": verb, "object": instance, "text": text, "result": "planned",
+        "sign": "~", "code": verb, "object": instance, "text": text, "outcome": "planned",
         "service": {"namespace": "shop", "name": "web"},
     })
 }
@@ -29,14 +29,14 @@ fn difference(before: Value, after: Value) -> PlanDifference {
 fn comment_has_the_rows_that_only_one_plan_has() {
     let held_back = json!({
         "service": {"namespace": "shop", "name": "cart"}, "sign": "!", "code": "NotAllowed",
-        "text": "no rule | allows it", "result": "kept_out",
+        "text": "no rule | allows it", "outcome": "kept_out",
     });
     let mut after = cluster(&[
         line("register", "ip-1", "10.0.0.1"),
         line("rewrite", "ip-2", "weight 1 to 3"),
         line("register", "ip-4", "10.0.0.4"),
     ]);
-    let warning = json!({"sign": "!", "code": "warning", "text": "a warning", "result": "remark"});
+    let warning = json!({"sign": "!", "code": "warning", "text": "a warning", "outcome": "remark"});
     after["lines"] = json!([held_back, warning]);
     let before = cluster(&[
         line("deregister", "ip-3", "gone"),
@@ -71,7 +71,7 @@ fn lines_of_clustersets_and_orphans_are_compared() {
             "cluster": "blue",
             "multiCluster": {"lines": [{
                 "service": {"namespace": "shop", "name": "web"}, "object": "shop/web", "sign": "+",
-                "code": "import", "text": "Headless", "result": "planned",
+                "code": "import", "text": "Headless", "outcome": "planned",
             }]},
         })],
     );

@@ -119,7 +119,7 @@ fn a_schema_has_fields_types_and_what_is_required() {
     assert_eq!(rule["required"], needed);
     let line =
         &schemas["report"]["properties"]["clusters"]["items"]["properties"]["lines"]["items"];
-    assert_eq!(line["properties"]["result"]["enum"][0], "planned", "{line:#}");
+    assert_eq!(line["properties"]["outcome"]["anyOf"][0]["enum"][0], "planned", "{line:#}");
     let purge = schemas["payload"]["oneOf"].as_array().expect("commands").iter();
     let mut purge = purge.filter(|it| it["properties"]["action"]["const"] == "purge");
     assert_eq!(purge.next().expect("purge")["required"], json!(["action", "cluster"]));

@@ -87,7 +87,7 @@ impl Story {
         let services = cluster["services"].as_array().expect("a list");
         let lines = services.iter().filter_map(|service| service["lines"].as_array()).flatten();
         let planned =
-            lines.filter(|line| line["result"] == "planned" && line["code"] == "register");
+            lines.filter(|line| line["outcome"] == "planned" && line["code"] == "register");
         assert_eq!(planned.count(), 4, "{report}");
         assert_eq!(self.world.cloud_map.writes(), 0);
     }

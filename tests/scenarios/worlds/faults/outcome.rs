@@ -162,15 +162,15 @@ fn has_trouble(value: &Value) -> bool {
     let is_trouble = |key: &str| {
         ["heldBack", "held_back", "error", "kept", "problem", "batchItemFailures"].contains(&key)
     };
-    let is_line = |line: &Value| {
-        let is_fine = |result: &str| ["planned", "applied"].contains(&result);
-        line["result"].as_str().is_some_and(|result| !is_fine(result)) && line["code"] != EMPTIED
+    let is_troubled_line = |line: &Value| {
+        let is_fine = line["outcome"] == "planned" || line["outcome"] == "applied";
+        !line["sign"].is_null() && !is_fine && line["code"] != EMPTIED
     };
     let is_empty = |value: &Value| {
         value.is_null() || value == &json!([]) || value == &json!("") || value == &json!(0)
     };
     match value {
-        line if line.is_object() && is_line(line) => true,
+        line if line.is_object() && is_troubled_line(line) => true,
         Value::Object(members) => members
             .iter()
             .any(|(key, value)| is_trouble(key) && !is_empty(value) || has_trouble(value)),

@@ -269,6 +269,11 @@ impl<'de> de::Deserializer<'de> for Tracer<'_> {
     );
     numbers!(Number: deserialize_f32 visit_f64 f64, deserialize_f64 visit_f64 f64);
 
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.keep(Node::Text);
+        visitor.visit_char('a')
+    }
+
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         self.keep(Node::Text);
         visitor.visit_string(self.text())
@@ -341,7 +346,7 @@ impl<'de> de::Deserializer<'de> for Tracer<'_> {
     }
 
     forward_to_deserialize_any! {
-        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier
+        i128 u128 bytes byte_buf unit unit_struct tuple tuple_struct identifier
     }
 }
 
