@@ -264,10 +264,10 @@ fn every_field_that_a_query_asks_for_is_a_key_of_the_log() {
 fn logged_keys() -> BTreeSet<&'static str> {
     let log = include_str!("../src/function/log.rs");
     let mut keys = BTreeSet::from(["level", "message"]);
-    for level in ["error!(", "warn!(", "info!("] {
+    for level in ["error!(", "warn!(", "info!(", "$level!("] {
         for arguments in log.split(level).skip(1) {
-            // Keys come before the message, which is the first text.
-            let before = arguments.split('"').next().expect("a message");
+            // Keys come before the message, which is the first text, or a parameter.
+            let before = arguments.split(['"', '$']).next().expect("a message");
             let names = before.split(',').map(|it| it.split('=').next().unwrap_or_default());
             keys.extend(names.map(|name| name.trim().trim_start_matches('%')));
         }

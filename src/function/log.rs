@@ -78,8 +78,7 @@ fn subject((place, line): &StandingLine) -> StandingLine {
 /// The line as it stands until something changes; `None` if each run that has it logs it.
 fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
     let stands = match &line.outcome {
-        Outcome::Planned => true,
-        Outcome::KeptOut | Outcome::HeldBack => line.has_reason(),
+        Outcome::Planned | Outcome::KeptOut | Outcome::HeldBack => true,
         Outcome::Unread => line.has_reason() || line.sign == '~',
         Outcome::Remark => line.has_reason() || line.code == EMPTIED && mode != Mode::Sync,
         Outcome::Applied | Outcome::Failed { .. } | Outcome::Undone { .. } => false,
@@ -120,7 +119,8 @@ impl Function {
             guard(cluster, verdict, mode);
         }
         let (exports, imports) = (report.exports, report.imports);
-        let (held_back, conflicts) = (report.held_back().count(), report.conflicts().count());
+        let held_back = report.held_back().count();
+        let conflicts = report.conflicts().count();
         let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
         info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
     }
@@ -162,30 +162,42 @@ fn write(cluster: &str, mode: Mode, news: Option<RunDifference>, lines: &[(Strin
         }
     }
     for (place, line) in news.iter().flat_map(|news| &news.ended) {
-        let service = line.service.as_ref().map(ToString::to_string);
-        let Line { code, text, object, .. } = line;
-        let ended = match &line.outcome {
-            Outcome::Planned => {
-                let object = object.as_deref().unwrap_or_default();
-                format!("planned: {code} {object}{}: {text}", within(place))
-            }
-            _ => format!("{}: {text}", line.word()),
-        };
-        info!(
-            cluster,
-            kubernetes_service = service,
-            cloud_map_service = place,
-            reason = &**code,
-            "ended: {ended}"
-        );
+        log_end(cluster, place, line);
     }
+}
+
+/// Logs that a line stands no more, with the fields by which queries find the line.
+fn log_end(cluster: &str, place: &str, line: &Line) {
+    let service = line.service.as_ref().map(ToString::to_string);
+    let Line { code, text, .. } = line;
+    let ended = match &line.outcome {
+        Outcome::Planned => {
+            let object = line.object.as_deref().unwrap_or_default();
+            format!("planned: {code} {object}{}: {text}", within(place))
+        }
+        _ => format!("{}: {text}", line.word()),
+    };
+    info!(
+        cluster,
+        kubernetes_service = service,
+        cloud_map_service = placed(place),
+        reason = &**code,
+        "ended: {ended}"
+    );
+}
+
+/// The field of a line's Cloud Map service.
+fn placed(place: &str) -> Option<&str> {
+    (!place.is_empty()).then_some(place)
 }
 
 /// Logs one line.
 fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     let service = line.service.as_ref().map(ToString::to_string);
-    let cloud_map_service = (!place.is_empty()).then_some(place);
-    let (code, text, word) = (&*line.code, line.text.as_str(), line.word());
+    let cloud_map_service = placed(place);
+    let code: &str = &line.code;
+    let text = &line.text;
+    let word = line.word();
     let is_change = line.is_change();
     let change = is_change.then_some(code);
     let instance = line.object.as_deref().filter(|_| is_change);
@@ -212,7 +224,7 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
 
 /// The Cloud Map service of a change in a sentence; empty if it is in a cluster.
 fn within(place: &str) -> String {
-    if place.is_empty() { String::new() } else { format!(" in {place}") }
+    placed(place).map(|place| format!(" in {place}")).unwrap_or_default()
 }
 
 /// Logs a message that is not delivered again, since a retry does not help.

@@ -25,8 +25,8 @@ use tokio::sync::OnceCell;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    ClusterId, Family, Kind, Member, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection,
-    ServiceRef, Timestamp, Tone, is_derived_service, join,
+    ClusterId, Family, Kind, Line, Member, Notice, ObjectRef, Outcome, Policy, RefusedField,
+    Selection, ServiceRef, Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
@@ -355,11 +355,15 @@ impl ImportRun<'_> {
             tone: Tone::Warning,
             service: self.name.clone(),
             uid: import.metadata.uid.clone(),
-            reason: "ClusterSetIPChanged".to_owned(),
-            note: format!(
-                "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
-                join(&lost, " and "),
-                join(ips, " and ")
+            line: Line::new(
+                '!',
+                "ClusterSetIPChanged",
+                format!(
+                    "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
+                    join(&lost, " and "),
+                    join(ips, " and ")
+                ),
+                Outcome::Remark,
             ),
         })
     }

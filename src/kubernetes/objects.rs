@@ -317,9 +317,6 @@ fn by_us() -> PatchParams {
 /// that still holds then becomes a new Event.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
-/// The longest note that the API server accepts: its message speaks of characters, and it counts bytes.
-const LONGEST_NOTE: usize = 1024;
-
 impl Kubernetes {
     /// Whether Events were not refused in this process lately: a cluster without the right refuses them in every run.
     pub fn is_first_refusal(&self) -> bool {
@@ -375,8 +372,8 @@ fn event(name: String, notice: &Notice) -> Event {
             ..ObjectReference::default()
         }),
         type_: Some(notice.tone.as_str().to_owned()),
-        reason: Some(notice.reason.clone()),
-        note: Some(notice.note[..notice.note.floor_char_boundary(LONGEST_NOTE)].to_owned()),
+        reason: Some(notice.line.code.to_string()),
+        note: Some(notice.line.text.clone()),
         action: Some("Sync".to_owned()),
         reporting_controller: Some(REPORTER.to_owned()),
         reporting_instance: Some("cloud-map-sync".to_owned()),

@@ -10,7 +10,8 @@ use super::{ServiceRef, Verb};
 /// A word of a closed set: a constant of this crate, or text parsed from a response.
 pub type Word = std::borrow::Cow<'static, str>;
 
-/// The longest text of a line in bytes: the API server accepts no longer note of an Event.
+/// The longest text of a line in bytes. The API server accepts no longer note of an Event: its message speaks of characters,
+/// and it counts bytes.
 pub const LONGEST_TEXT: usize = 1024;
 
 /// The code of the line about a name that lost its last instance.
@@ -113,12 +114,12 @@ impl Line {
         text: impl Into<String>,
         outcome: Outcome,
     ) -> Self {
-        let (code, mut text) = (code.into(), text.into());
+        let mut text = text.into();
         if text.len() > LONGEST_TEXT {
             text.truncate(text.floor_char_boundary(LONGEST_TEXT - "…".len()));
             text.push('…');
         }
-        Self { service: None, object: None, sign, code, text, outcome }
+        Self { service: None, object: None, sign, code: code.into(), text, outcome }
     }
 
     /// A warning to read before a confirmation.

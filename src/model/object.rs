@@ -3,7 +3,7 @@
 //! Service, its `ServiceExport` or its `ServiceImport`, or the news that its instances changed. Its name is a hash of its
 //! content, so that every run gives the same notice the same name.
 
-use super::{ServiceRef, Timestamp, display, fingerprint, words};
+use super::{Line, ServiceRef, Timestamp, display, fingerprint, words};
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -68,20 +68,17 @@ display!(ObjectRef { kind, namespace, name } => "{kind} {namespace}/{name}");
 /// The name under which this function reports Events. Forwarders may send these back, and they ask for no sync.
 pub const REPORTER: &str = "cloud-map-sync";
 
-/// A notice for the owner of a Service.
+/// A line for the owner of the Service that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The kind of the object.
+    /// The kind of the object that has the Service's name.
     pub about: Kind,
     pub tone: Tone,
     /// The name of the object.
     pub service: ServiceRef,
     /// The UID of the object: one that is recreated gets a new Event.
     pub uid: String,
-    /// The stable name of the reason.
-    pub reason: String,
-    /// A message with a remedy.
-    pub note: String,
+    pub line: Line,
 }
 
 /// The type of the Event.
@@ -130,11 +127,12 @@ impl Notice {
     /// The name of the Event. The same notice always has the same name, so that its Event is created once: of news, once
     /// a minute.
     pub fn name(&self) -> String {
-        let mut parts = vec![self.reason.clone(), self.note.clone(), self.uid.clone()];
-        if let Tone::News(at) = self.tone {
-            parts.push(at.strftime("%Y-%m-%dT%H:%M").to_string());
-        }
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let minute = match self.tone {
+            Tone::Warning => None,
+            Tone::News(at) => Some(at.strftime("%Y-%m-%dT%H:%M").to_string()),
+        };
+        let content = [&*self.line.code, self.line.text.as_str(), self.uid.as_str()];
+        let parts: Vec<&str> = content.into_iter().chain(minute.as_deref()).collect();
         let digits = fingerprint::<8>(&parts);
         format!("{}.{digits}", self.service.name)
     }
@@ -148,11 +146,16 @@ pub const UNKNOWN: &str = "Unknown";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Outcome;
 
-    fn notice(reason: &str, note: &str, uid: &str) -> Notice {
-        let (about, tone, service) = (Kind::Service, Tone::Warning, ServiceRef::new("shop", "web"));
-        let (uid, reason, note) = (uid.into(), reason.into(), note.into());
-        Notice { about, tone, service, uid, reason, note }
+    fn notice(code: &'static str, text: &str, uid: &str) -> Notice {
+        Notice {
+            about: Kind::Service,
+            tone: Tone::Warning,
+            service: ServiceRef::new("shop", "web"),
+            uid: uid.to_owned(),
+            line: Line::new('!', code, text, Outcome::KeptOut),
+        }
     }
 
     #[test]

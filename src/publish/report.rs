@@ -207,7 +207,8 @@ impl Extend<SettledChange> for ChangeLines {
 /// The notices about held-back items, as far as the owner of a Service can do something about them.
 pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
     let mut notices = BTreeMap::new();
-    for HeldBack { service, reason, .. } in held_back {
+    for held_back in held_back {
+        let HeldBack { service, reason, .. } = held_back;
         let Some(annotated) = desired.services.get(service) else { continue };
         if reason.mended_by() != MendedBy::Owner {
             continue;
@@ -217,8 +218,7 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
             tone: Tone::Warning,
             service: service.clone(),
             uid: annotated.uid.clone(),
-            reason: reason.code().to_owned(),
-            note: reason.to_string(),
+            line: held_back.clone().into(),
         });
     }
     notices.into_values().collect()
@@ -242,7 +242,8 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
             let counted = [(registered, "registered"), (deregistered, "deregistered")];
             let counted = counted.iter().filter(|(count, _)| *count > 0);
             let counted = join(counted.map(|(count, verb)| format!("{count} {verb}")), ", ");
-            let reason = if registered > 0 { "Registered" } else { "Deregistered" };
+            let code = if registered > 0 { "Registered" } else { "Deregistered" };
+            let text = format!("{counted} under {}", at.place());
             // A Service that is gone has no Events.
             let uid = desired.services.get(service).filter(|_| !counted.is_empty())?.uid.clone();
             Some(Notice {
@@ -250,8 +251,7 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
                 tone: Tone::News(now),
                 service: service.clone(),
                 uid,
-                reason: reason.to_owned(),
-                note: format!("{counted} under {}", at.place()),
+                line: Line::new('~', code, text, Outcome::Applied),
             })
         }));
     }

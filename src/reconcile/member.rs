@@ -290,8 +290,7 @@ impl Joined<'_> {
                 tone: Tone::Warning,
                 service: service.clone(),
                 uid: export.uid.clone(),
-                reason,
-                note,
+                line: Line::new('!', reason, note, Outcome::Remark),
             }));
             statuses.push((service, wanted));
         }

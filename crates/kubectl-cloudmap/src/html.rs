@@ -306,8 +306,8 @@ impl HtmlPage<'_> {
                         '-' => "bad",
                         _ => "soft",
                     };
-                    let (sign, verb) = (html(&line.sign.to_string()), html(&line.code));
-                    let change = format!("<span class=\"{class}\">{sign} {verb}</span>");
+                    let change = html(&format!("{} {}", line.sign, line.code));
+                    let change = format!("<span class=\"{class}\">{change}</span>");
                     let instance = line.object.as_deref().map(code).unwrap_or_default();
                     let place = code(&service.place());
                     let detail = html(&line.text);

@@ -276,7 +276,8 @@ impl Refused {
 
 impl From<Refused> for Box<Line> {
     fn from(refused: Refused) -> Self {
-        let (code, text) = (refused.code(), chain(&refused));
+        let code = refused.code();
+        let text = chain(&refused);
         // Only a read may succeed in the next run.
         Self::new(match code {
             "Unreadable" => Line::unreadable(text),
