@@ -98,7 +98,7 @@ impl Function {
         let unsure = report.error.is_none().then(|| unsure_services(report));
         let lines = placed_lines(report);
         let news = self.compare((report.cluster.as_str(), kind), (mode, is_whole), unsure, &lines);
-        write(&report.cluster, mode, news, &lines);
+        write(&report.cluster, mode, news.as_ref(), &lines);
         log_state(report, mode);
     }
 
@@ -114,7 +114,7 @@ impl Function {
         let lines = report.lines_in_order().into_iter().filter(|line| line.code != EXPORTED);
         let lines: Vec<(String, &Line)> = lines.map(|line| (String::new(), line)).collect();
         let news = self.compare((cluster, "imports"), (mode, is_complete), unsure, &lines);
-        write(cluster, mode, news, &lines);
+        write(cluster, mode, news.as_ref(), &lines);
         if let Some(verdict) = &report.guard {
             guard(cluster, verdict, mode);
         }
@@ -152,9 +152,9 @@ fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
 }
 
 /// Logs the lines of a part, of those that stand the new ones, and then those that have ended.
-fn write(cluster: &str, mode: Mode, news: Option<RunDifference>, lines: &[(String, &Line)]) {
+fn write(cluster: &str, mode: Mode, news: Option<&RunDifference>, lines: &[(String, &Line)]) {
     for (place, line) in lines {
-        let is_new = news.as_ref().is_none_or(|news| {
+        let is_new = news.is_none_or(|news| {
             standing_line(place, line, mode).is_none_or(|line| news.new.contains(&line))
         });
         if is_new {

@@ -26,7 +26,7 @@ use crate::publish::exports::{
     self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
 };
 use crate::publish::observe::{self, SharedRegistry, Source, World};
-use crate::report::{Mode, MultiClusterReport};
+use crate::report::{Mode, MultiClusterReport, ServiceReport};
 use crate::settings::{Cluster, MultiCluster};
 
 /// A cluster that takes part in its clusterset.
@@ -350,7 +350,7 @@ impl MultiClusterReport {
             exports.map(|service| (id::export_record(service), service)).collect();
         let services = exported.report.services.iter();
         let services = services.filter(|it| record::is_namespace(&it.namespace));
-        for line in services.flat_map(|service| service.changes()) {
+        for line in services.flat_map(ServiceReport::changes) {
             let (Some(id), Some(service)) = (&line.object, &line.service) else { continue };
             if !id.starts_with(EXPORT_RECORD) {
                 continue;

@@ -262,7 +262,7 @@ mod tests {
         let cluster = "blue".to_owned();
         let guard = Some(guard);
         let cluster =
-            ClusterReport { cluster, counts, services, guard, ..ClusterReport::default() };
+            ClusterReport { cluster, counts, guard, services, ..ClusterReport::default() };
         Report::new(Mode::Plan, vec![cluster])
     }
 
