@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{self, Instant};
 
 use crate::clients::{self, Clients, Connection};
-use crate::cloud_map::{self, Urgency};
+use crate::cloud_map;
 use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::{AnnotationSettings, ErrorClass, Kubernetes};
@@ -104,7 +104,7 @@ impl Invocation<'_> {
             if let Some(account) = cluster.registry_account() {
                 registry.set_account(account);
             }
-            let (adoption, options) = (self.adoption.as_ref(), self.options_for(selection));
+            let (adoption, options) = (self.adoption.as_ref(), self.options());
             let published = Box::pin(publish::publish(&world, selection, adoption, options));
             let (report, notices) = published.await?;
             if self.mode == Mode::Sync {
@@ -163,16 +163,7 @@ impl Invocation<'_> {
     /// The options for a plan that is made from reads that begin now.
     pub(crate) fn options(&self) -> Options {
         let Self { mode, deadline, now, is_direct, .. } = *self;
-        let (urgency, observed, is_bulk) = (Urgency::Bulk, Instant::now(), false);
-        Options { mode, deadline, now, urgency, observed, is_bulk, is_direct }
-    }
-
-    /// The same for these Services: a message goes before a full sync.
-    fn options_for(&self, selection: &Selection) -> Options {
-        match selection {
-            Selection::Everything => self.options(),
-            Selection::Only { .. } => Options { urgency: Urgency::Urgent, ..self.options() },
-        }
+        Options { mode, deadline, now, observed: Instant::now(), is_direct }
     }
 
     /// Limits a read of Cloud Map to the deadline.

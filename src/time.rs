@@ -1,6 +1,7 @@
 //! The clock, and the deadline of an invocation. Decisions take the time as a value. The clock is the system's; tests
 //! have one that they advance.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -67,8 +68,8 @@ impl Deadline {
 
     /// Work that is given up when half of the time until `stop` is over, with an error then: something that does not
     /// answer leaves as much to all that comes after it.
-    pub fn half<W: Future>(&self, work: W) -> Timeout<W> {
-        timeout(self.stop.saturating_duration_since(Instant::now()) / 2, work)
+    pub fn half<W: Future>(&self, work: W) -> Timeout<Pin<Box<W>>> {
+        timeout(self.stop.saturating_duration_since(Instant::now()) / 2, Box::pin(work))
     }
 
     /// Whether new work may be started.

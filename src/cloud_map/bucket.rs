@@ -4,18 +4,18 @@
 //! the rate until it has used the burst or is throttled. Other clients of the account can cause a throttle too: the
 //! first one discards the assumed burst, later ones halve the rate, which then recovers.
 //!
-//! Before the bucket is a priority queue. Urgent calls come before bulk calls, these before the reads of the rest, and of
-//! each urgency the calls of turns that have begun before the first calls of others. Within a priority, calls are served
-//! in order of arrival: the first one polls the bucket and the others wait for its lock.
+//! Calls are served in the order of their arrival, those of a sync before the reads that only refresh what the process
+//! knows: the first call of each lane polls the bucket, and the others wait for its lock. Only a call that has all else that
+//! it needs arrives here, so no token waits for anything.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Mutex as FairMutex, Notify};
 use tokio::time::{Instant, timeout};
 
-use super::quota::{Rate, Urgency};
+use super::quota::Rate;
 
 /// The part of the burst that is used. Calls arrive closer together than they are sent, so a reserve is needed.
 const BURST_SHARE: f64 = 0.9;
@@ -77,11 +77,6 @@ impl Bucket {
         self.tokens -= 1.0;
     }
 
-    /// Returns a token that was taken and not used.
-    fn return_token(&mut self) {
-        self.tokens = (self.tokens + 1.0).min(self.full_rate.burst);
-    }
-
     /// A call was not throttled, so more of the burst may be left.
     pub(super) fn record_success(&mut self, now: Instant) {
         self.refill(now);
@@ -117,58 +112,41 @@ impl Bucket {
     }
 }
 
-/// A token, which is returned when this is dropped without a call.
-#[derive(Debug)]
-pub struct Token(pub(super) Option<Arc<PriorityQueue>>);
-
-impl Token {
-    /// A call is made with it.
-    pub(super) fn spend(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Token {
-    fn drop(&mut self) {
-        if let Some(queue) = &self.0 {
-            queue.lock_bucket().return_token();
-            queue.tokens_added.notify_waiters();
-        }
-    }
+/// The calls that wait for a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Changes, and the reads that they rest on.
+    Sync,
+    /// Reads that refresh what the process knows.
+    Refresh,
 }
 
 /// A token bucket with the calls that wait for it.
 #[derive(Debug)]
-pub(super) struct PriorityQueue {
+pub(super) struct Queue {
     bucket: Mutex<Bucket>,
-    /// By priority, the highest first.
-    queues: [FairMutex<()>; Urgency::PRIORITIES],
-    waiting: [AtomicUsize; Urgency::PRIORITIES],
+    lanes: [FairMutex<()>; 2],
+    /// The number of calls of a sync that wait.
+    waiting: AtomicUsize,
     /// Notifies waiting calls of a token that arrives before the time that they computed.
     pub(super) tokens_added: Notify,
 }
 
-impl PriorityQueue {
+impl Queue {
     pub(super) fn new(bucket: Bucket) -> Self {
-        let (queues, waiting) = Default::default();
-        Self { bucket: Mutex::new(bucket), queues, waiting, tokens_added: Notify::new() }
+        let (lanes, waiting) = Default::default();
+        Self { bucket: Mutex::new(bucket), lanes, waiting, tokens_added: Notify::new() }
     }
 
-    /// Counts a call of this priority that waits for something else first.
-    pub(super) fn plan(&self, priority: usize) -> Waiting<'_> {
-        self.waiting[priority].fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting[priority])
-    }
-
-    /// Waits for a token. While calls of a higher priority wait, one of them is served first.
-    pub(super) async fn take_token(&self, priority: usize) {
-        let _waiting = self.plan(priority);
-        let _first = self.queues[priority].lock().await;
+    /// Waits for a token.
+    pub(super) async fn take_token(&self, lane: Lane) {
+        let _waiting = (lane == Lane::Sync).then(|| Waiting::new(&self.waiting));
+        let _first = self.lanes[lane as usize].lock().await;
         loop {
             let tokens_added = self.tokens_added.notified();
             let taken = {
                 let mut bucket = self.lock_bucket();
-                if self.waiting[..priority].iter().any(|it| it.load(Ordering::Relaxed) > 0) {
+                if lane == Lane::Refresh && self.waiting.load(Ordering::Relaxed) > 0 {
                     Err(bucket.time_to_next())
                 } else {
                     bucket.take_token(Instant::now())
@@ -185,8 +163,14 @@ impl PriorityQueue {
 }
 
 /// Counts a call until this is dropped: when it has its token, or is cancelled.
-#[derive(Debug)]
-pub struct Waiting<'a>(&'a AtomicUsize);
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {

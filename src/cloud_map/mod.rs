@@ -24,13 +24,13 @@ use futures_util::{StreamExt, stream};
 use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
-pub use bucket::{Token, Waiting};
+use bucket::Lane;
 pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
-pub use quota::{Call, Permit, QuotaShare, Quotas, Rate, Urgency};
+pub use quota::{Call, Permit, QuotaShare, Quotas, Rate, Room};
 pub use read::{ListedNamespace, ListedService, LocalHost};
 use results::NewNamespaces;
-pub use results::{Admission, Created, SharedResults};
+pub use results::{Created, SharedResults};
 pub use write::{Accepted, NewServiceId};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
@@ -54,7 +54,7 @@ async fn read_each<T>(
 pub struct CloudMap {
     client: Client,
     quotas: Arc<Quotas>,
-    urgency: Urgency,
+    lane: Lane,
     timings: Arc<operation::Timings>,
     custom_tags: Arc<CustomTags>,
 }
@@ -65,42 +65,26 @@ impl CloudMap {
         Self {
             client: Client::from_conf(config),
             quotas,
-            urgency: Urgency::Bulk,
+            lane: Lane::Sync,
             timings: Arc::default(),
             custom_tags,
         }
     }
 
-    /// The same client with this priority.
+    /// The same client for reads that only refresh what the process knows: the calls of a sync go before them.
     #[must_use]
-    pub fn with(&self, urgency: Urgency) -> Self {
-        Self { urgency, ..self.clone() }
+    pub fn refreshing(&self) -> Self {
+        Self { lane: Lane::Refresh, ..self.clone() }
     }
 
-    /// Waits until the rate allows one call, which need not be made.
-    pub async fn token(&self, call: Call) -> Token {
-        self.quotas.token(call, self.urgency.later_calls()).await
-    }
-
-    /// The same for the first call of a turn.
-    pub async fn first_token(&self, call: Call) -> Token {
-        self.quotas.token(call, self.urgency.first_call()).await
-    }
-
-    /// The permit to make the call of a token.
-    pub async fn permit_with(&self, token: Token) -> Permit<'_> {
-        self.quotas.permit_with(token).await
-    }
-
-    /// Counts a call that waits for something else first, so that no turn begins before it.
-    pub fn plan(&self, call: Call) -> Waiting<'_> {
-        self.quotas.queues[&call].plan(self.urgency.later_calls())
+    /// Waits for room in the line before a number of calls.
+    pub async fn enter_line(&self, call: Call, calls: usize) -> Room {
+        self.quotas.enter_line(call, calls).await
     }
 
     /// Waits for a permit to make one call.
     pub async fn permit(&self, call: Call) -> Permit<'_> {
-        let token = self.token(call).await;
-        self.permit_with(token).await
+        self.quotas.permit(call, self.lane).await
     }
 }
 

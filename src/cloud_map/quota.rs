@@ -1,5 +1,7 @@
 //! Permits to make calls within the rate limits of an account: one token bucket for each kind of call, shared by all
-//! clients of that account and Region in this process. Urgent calls come first; otherwise calls are served in order.
+//! clients of that account and Region in this process. The calls of a sync are served in order, and before the reads that
+//! refresh what the process knows. A group of Services waits in a [`Line`] before it reads and sends its changes, so that
+//! they rest on a read of a moment ago when they get their tokens.
 //! The SDK's retries and throttles are reported to the buckets, and counted.
 //!
 //! AWS publishes no limits of the control plane: these are the default limits of its own MCS controller
@@ -15,10 +17,10 @@ use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents, 
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 use aws_smithy_runtime_api::client::retries::RequestAttempts;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::bucket::{Bucket, PriorityQueue, Token};
+use super::bucket::{Bucket, Lane, Queue};
 use crate::model::{Traffic, words};
 
 words! {
@@ -121,41 +123,57 @@ impl Default for QuotaShare {
     }
 }
 
-/// The priority of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
-    /// A targeted sync, or a full sync with few changes.
-    Urgent,
-    /// A full sync with many changes.
-    Bulk,
-    /// Reads by which a full sync finds what it does not know of.
-    Rest,
-}
-
-impl Urgency {
-    pub(super) const PRIORITIES: usize = 6;
-
-    /// The priority of the first call of a turn. A turn ends before the next one begins: the plan of a turn that has begun
-    /// grows old, and other runs meet it.
-    pub(super) fn first_call(self) -> usize {
-        2 * self as usize + 1
-    }
-
-    /// The priority of all other calls.
-    pub(super) fn later_calls(self) -> usize {
-        2 * self as usize
-    }
-}
-
 /// The rate limits of one account in one Region.
 #[derive(Debug)]
 pub struct Quotas {
-    pub(super) queues: BTreeMap<Call, Arc<PriorityQueue>>,
+    queues: BTreeMap<Call, Queue>,
+    lines: BTreeMap<Call, Line>,
     concurrency: Semaphore,
     /// The calls since the start of the process, including the retries of the SDK; the traffic of one invocation is a
     /// difference of two reads.
     calls: AtomicUsize,
     throttles: AtomicUsize,
+}
+
+/// The calls of one kind that have a place before the bucket. Without it, 1,000 groups would read and plan at a time, and
+/// the plan of the last one would be old for most of the run.
+#[derive(Debug)]
+struct Line {
+    places: Arc<Semaphore>,
+    length: u32,
+}
+
+/// The time in which the calls of a full line get their tokens.
+const LINE: Duration = Duration::from_millis(500);
+
+impl Line {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is not negative, and the length is limited"
+    )]
+    fn new(rate: Rate) -> Self {
+        let length = (rate.per_second * LINE.as_secs_f64()).clamp(1.0, 10_000.0) as u32;
+        Self { places: Arc::new(Semaphore::new(length as usize)), length }
+    }
+
+    async fn enter(&self, calls: usize) -> Room {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, self.length);
+        // The semaphore is never closed, so there is no error to handle.
+        Room(self.places.clone().acquire_many_owned(calls).await.ok())
+    }
+}
+
+/// Places of calls in a line; each is left when the call has its token, or when this is dropped.
+#[derive(Debug, Default)]
+pub struct Room(Option<OwnedSemaphorePermit>);
+
+impl Room {
+    /// The place of one of its calls. There is none if the calls are more than the line has room for.
+    #[must_use]
+    pub fn split(&mut self) -> Self {
+        Self(self.0.as_mut().and_then(|places| places.split(1)))
+    }
 }
 
 /// A permit to make one call; held until the call has ended.
@@ -167,27 +185,34 @@ pub struct Permit<'a> {
 impl Quotas {
     pub fn new(share: QuotaShare) -> Self {
         let now = Instant::now();
-        let queue = |call: Call| {
-            (call, Arc::new(PriorityQueue::new(Bucket::new(share.apply_to(call.rate()), now))))
-        };
-        let queues = Call::ALL.into_iter().map(queue).collect();
+        let rate = |call: Call| share.apply_to(call.rate());
+        let queue = |call| (call, Queue::new(Bucket::new(rate(call), now)));
+        let line = |call| (call, Line::new(rate(call)));
         let (calls, throttles) = Default::default();
-        Self { queues, concurrency: Semaphore::new(MAX_CONCURRENCY), calls, throttles }
+        Self {
+            queues: Call::ALL.into_iter().map(queue).collect(),
+            lines: Call::ALL.into_iter().map(line).collect(),
+            concurrency: Semaphore::new(MAX_CONCURRENCY),
+            calls,
+            throttles,
+        }
     }
 
-    /// The permit for a call that has its token.
-    pub(super) async fn permit_with(&self, token: Token) -> Permit<'_> {
+    /// Waits for the rate limit, and then for the concurrency limit.
+    pub(super) async fn permit(&self, call: Call, lane: Lane) -> Permit<'_> {
+        self.wait_for_rate(call, lane).await;
         // The semaphore is never closed, so there is no error to handle.
-        let held = self.concurrency.acquire().await.ok();
-        token.spend();
-        Permit { _held: held }
+        Permit { _held: self.concurrency.acquire().await.ok() }
     }
 
-    /// Waits for the rate limit only, not for the concurrency limit.
-    pub(super) async fn token(&self, call: Call, priority: usize) -> Token {
-        let queue = self.queues[&call].clone();
-        queue.take_token(priority).await;
-        Token(Some(queue))
+    /// Waits for the rate limit alone.
+    pub(super) async fn wait_for_rate(&self, call: Call, lane: Lane) {
+        self.queues[&call].take_token(lane).await;
+    }
+
+    /// Waits for room in the line before a number of calls, or before as many as the line has room for.
+    pub(super) async fn enter_line(&self, call: Call, calls: usize) -> Room {
+        self.lines[&call].enter(calls).await
     }
 
     /// The calls of this process since its start.
@@ -273,8 +298,7 @@ mod tests {
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
         let (quotas, start) = (Quotas::new(share), Instant::now());
         let all = (0..calls).map(|_| async {
-            let token = quotas.token(call, Urgency::Bulk.later_calls()).await;
-            drop(quotas.permit_with(token).await);
+            drop(quotas.permit(call, Lane::Sync).await);
             quotas.record_success(call);
         });
         futures_util::future::join_all(all).await;
@@ -292,43 +316,55 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn urgent_call_is_served_before_waiting_bulk_calls() {
+    async fn call_of_a_sync_is_served_before_reads_that_wait_to_refresh() {
         let quotas = Arc::new(Quotas::new(QuotaShare(1.0)));
         let order = Arc::new(Mutex::new(Vec::new()));
-        let spawn_call = |name: &'static str, urgency: Urgency| {
+        let spawn_call = |name: &'static str, lane: Lane| {
             let (quotas, order) = (quotas.clone(), order.clone());
             tokio::spawn(async move {
-                quotas.token(Call::CreateService, urgency.later_calls()).await.spend();
-                quotas.record_success(Call::CreateService);
+                drop(quotas.permit(Call::ListInstances, lane).await);
+                quotas.record_success(Call::ListInstances);
                 order.lock().expect("no panic").push(name);
             })
         };
-        let mut calls: Vec<_> = (0..60).map(|_| spawn_call("bulk", Urgency::Bulk)).collect();
-        sleep(std::time::Duration::from_millis(1)).await;
-        calls.push(spawn_call("urgent", Urgency::Urgent));
+        let mut calls: Vec<_> = (0..60).map(|_| spawn_call("refresh", Lane::Refresh)).collect();
+        sleep(Duration::from_millis(1)).await;
+        calls.push(spawn_call("sync", Lane::Sync));
         for task in calls {
             task.await.expect("no panic");
         }
         let order = order.lock().expect("no panic");
         // The first tokens were taken before it arrived.
-        assert_eq!(order.iter().position(|name| *name == "urgent"), Some(3), "{order:?}");
+        assert_eq!(order.iter().position(|name| *name == "sync"), Some(3), "{order:?}");
         assert_eq!(order.len(), 61);
     }
 
     #[tokio::test(start_paused = true)]
     async fn cancelled_call_delays_no_other() {
         let quotas = Quotas::new(QuotaShare(1.0));
-        let wait = std::time::Duration::from_millis(10);
-        for urgency in [Urgency::Urgent, Urgency::Bulk] {
-            while let Ok(token) =
-                tokio::time::timeout(wait, quotas.token(Call::ListServices, urgency.later_calls()))
-                    .await
+        let wait = Duration::from_millis(10);
+        for lane in [Lane::Sync, Lane::Refresh] {
+            while tokio::time::timeout(wait, quotas.permit(Call::ListServices, lane)).await.is_ok()
             {
-                token.spend();
             }
         }
         let start = Instant::now();
-        quotas.token(Call::ListServices, Urgency::Bulk.later_calls()).await.spend();
-        assert!(start.elapsed() <= std::time::Duration::from_millis(500));
+        drop(quotas.permit(Call::ListServices, Lane::Refresh).await);
+        assert!(start.elapsed() <= Duration::from_millis(500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn line_has_room_for_the_calls_of_half_a_second() {
+        let quotas = Quotas::new(QuotaShare::default());
+        let wait = Duration::from_millis(10);
+        let enter =
+            |calls| tokio::time::timeout(wait, quotas.enter_line(Call::RegisterInstance, calls));
+        let mut all = enter(1000).await.expect("as many as fit");
+        assert!(enter(1).await.is_err());
+        let one = all.split();
+        assert!(enter(1).await.is_err(), "it has not left");
+        drop(one);
+        assert!(enter(1).await.is_ok());
+        assert!(enter(2).await.is_err());
     }
 }

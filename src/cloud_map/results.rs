@@ -3,19 +3,16 @@
 //! - The namespaces that it has created or found, each at most once.
 //! - The Cloud Map services that it has created, so that the turns of several clusters that need the same one create it
 //!   once: an account may create five a second, and each refused creation costs reads besides.
-//! - The registrations of new instances that namespaces admit. No API reports the remaining capacity of a namespace, and a
-//!   refused call counts against the rate limit of the account. So the first registration in a namespace is made alone,
-//!   each accepted one raises the concurrency by three, up to that of all calls, and after a refusal this invocation makes
-//!   no more.
+//! - The namespaces that are full, as a refusal has shown: no API reports what they can take, and a refused call counts
+//!   against the rate limit of the account.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::{Error, quota};
+use super::Error;
 use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 
 /// The results of calls that all turns of an invocation share.
@@ -25,8 +22,8 @@ pub struct SharedResults {
     pub namespaces: NewNamespaces,
     /// The services that were created.
     pub services: NewServices,
-    /// The registrations that full namespaces admit.
-    pub admissions: Admissions,
+    /// The namespaces that have refused an instance.
+    pub full_namespaces: FullNamespaces,
 }
 
 type CreatedNamespace = OnceCell<Result<String, Arc<Error>>>;
@@ -115,87 +112,25 @@ impl Created {
     }
 }
 
-/// The slots that an accepted registration adds, with its own room for four, until there are so many as calls go at once:
-/// more registrations would wait there, each with its request in memory.
-const MORE: usize = 3;
-
-/// The admissions of one invocation, by namespace.
+/// The namespaces, by id, that have refused an instance in this invocation, each with the message of Cloud Map.
 #[derive(Debug, Default)]
-pub struct Admissions {
-    namespaces: Mutex<BTreeMap<String, Arc<NamespaceAdmission>>>,
-    met_another: AtomicBool,
-}
+pub struct FullNamespaces(Mutex<BTreeMap<String, String>>);
 
-#[derive(Debug)]
-struct NamespaceAdmission {
-    slots: Arc<Semaphore>,
-    given: AtomicUsize,
-    refused: OnceLock<String>,
-}
-
-/// A permit to register one instance; dropped when the call has ended.
-#[derive(Debug)]
-pub struct Admission {
-    namespace: Arc<NamespaceAdmission>,
-    _slot: Option<OwnedSemaphorePermit>,
-}
-
-impl Admissions {
-    /// Waits until an instance may be registered in the namespace with this id.
-    ///
-    /// # Errors
-    /// Returns the error message of Cloud Map if it has refused a registration there in this invocation.
-    pub async fn admit(&self, namespace: &str) -> Result<Admission, String> {
-        let namespace = self.namespace(namespace);
-        // The semaphore is never closed, so there is no error to handle.
-        let slot = namespace.slots.clone().acquire_owned().await.ok();
-        match namespace.refused.get() {
-            Some(refusal) => Err(refusal.clone()),
-            None => Ok(Admission { namespace, _slot: slot }),
-        }
+impl FullNamespaces {
+    pub fn note(&self, namespace: &str, message: &str) {
+        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.entry(namespace.to_owned()).or_insert_with(|| message.to_owned());
     }
 
-    /// Records that another writer changed an instance or service of this invocation.
-    pub fn meet_another(&self) {
-        self.met_another.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether another writer changed an instance or service of this invocation.
-    pub fn met_another(&self) -> bool {
-        self.met_another.load(Ordering::Relaxed)
-    }
-
-    fn namespace(&self, id: &str) -> Arc<NamespaceAdmission> {
-        let mut all = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || {
-            let (slots, refused) = (Arc::new(Semaphore::new(1)), OnceLock::new());
-            Arc::new(NamespaceAdmission { slots, given: AtomicUsize::new(1), refused })
-        };
-        all.entry(id.to_owned()).or_insert_with(new).clone()
-    }
-}
-
-impl Admission {
-    pub fn accepted(self) {
-        let NamespaceAdmission { slots, given, .. } = &*self.namespace;
-        let more = |it: usize| (it < quota::MAX_CONCURRENCY).then_some(it + MORE);
-        if given.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
-            slots.add_permits(MORE);
-        }
-    }
-
-    /// Cloud Map refused the registration because the namespace is full.
-    pub fn refused(self, message: &str) {
-        self.namespace.refused.get_or_init(|| message.to_owned());
+    /// The message of a namespace that is full.
+    pub fn refusal(&self, namespace: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use futures_util::FutureExt;
-    use tokio::task::unconstrained;
 
     use super::*;
     use crate::model::{Namespace, Records, RoutingPolicy};
@@ -235,41 +170,5 @@ mod tests {
         assert!(creation("another", read).get().is_none());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(creation("one", Instant::now()).get().is_none());
-    }
-
-    #[tokio::test]
-    async fn registrations_widen_with_each_accepted_one_and_end_with_a_refusal() {
-        let admissions = Admissions::default();
-        let admit = || admissions.admit("ns-1").now_or_never();
-        let first = admit().expect("the first goes alone").expect("admitted");
-        assert!(admit().is_none());
-        first.accepted();
-        let mut four: Vec<_> = (0..4).map(|_| admit().expect("four go")).collect();
-        assert!(admit().is_none());
-        let mut next = || four.pop().expect("one of four").expect("admitted");
-        next().refused("the namespace is full");
-        assert_eq!(admit().expect("at once").expect_err("refused"), "the namespace is full");
-        // A concurrent call may still be accepted, for instance if it replaces an instance.
-        next().accepted();
-        assert!(admit().expect("at once").is_err());
-        assert!(admissions.admit("ns-2").now_or_never().is_some_and(|it| it.is_ok()));
-    }
-
-    #[tokio::test]
-    async fn no_more_registrations_are_admitted_than_calls_go_at_once() {
-        let admissions = Admissions::default();
-        for _ in 0..quota::MAX_CONCURRENCY {
-            admissions.admit("ns-1").await.expect("admitted").accepted();
-        }
-        // The runtime's budget for one poll would end the loop, too.
-        let admit = |_| unconstrained(admissions.admit("ns-1")).now_or_never();
-        assert_eq!((0..2 * quota::MAX_CONCURRENCY).map_while(admit).collect::<Vec<_>>().len(), 64);
-    }
-
-    #[tokio::test]
-    async fn a_call_that_fails_otherwise_lets_the_next_one_try() {
-        let admissions = Admissions::default();
-        drop(admissions.admit("ns-1").await.expect("admitted"));
-        assert!(admissions.admit("ns-1").now_or_never().is_some_and(|it| it.is_ok()));
     }
 }

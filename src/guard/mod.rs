@@ -26,8 +26,6 @@ pub enum Extent {
     Confirmed,
     /// The Services that an event names.
     Part,
-    /// The changes that a judged plan has left open.
-    Remainder,
 }
 
 impl Extent {

@@ -112,9 +112,9 @@ fn loss_is_past_the_guard_if_it_is_past_both_limits() {
 }
 
 #[test]
-fn full_sync_is_whole_and_its_remainder_is_not() {
-    let all = [Extent::Everything, Extent::Confirmed, Extent::Part, Extent::Remainder];
-    assert_eq!(all.map(Extent::is_whole), [true, true, false, false]);
+fn full_sync_is_whole_and_a_message_is_not() {
+    let all = [Extent::Everything, Extent::Confirmed, Extent::Part];
+    assert_eq!(all.map(Extent::is_whole), [true, true, false]);
 }
 
 /// Each row: when the loss of `web` was seen, with how many left; how many instances it loses and has left now; how many of

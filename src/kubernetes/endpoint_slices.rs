@@ -65,8 +65,8 @@ impl Kubernetes {
         let all = objects::List::all(Kind::EndpointSlice, namespace, &name);
         let params = ListParams::default().labels(&selector);
         let list = objects::List { params, page: SLICES_PER_PAGE, ..all };
-        type Collected = BTreeMap<ServiceRef, CollectedEndpoints>;
-        let add = |collected: &mut Collected, mut slice: EndpointSlice| {
+        let add = |collected: &mut BTreeMap<ServiceRef, CollectedEndpoints>,
+                   mut slice: EndpointSlice| {
             let labels = &mut slice.metadata.labels;
             let name = labels.remove(SERVICE_NAME).unwrap_or_default();
             let is_own = !labels.contains_key(SOURCE_CLUSTER);

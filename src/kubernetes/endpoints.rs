@@ -87,7 +87,9 @@ impl CollectedEndpoints {
         kept.append(&mut others.kept);
         left_out.append(&mut others.left_out);
         if !left_out.is_empty() {
-            kept.keys().for_each(|key| _ = left_out.remove(&key.rank()));
+            for key in kept.keys() {
+                left_out.remove(&key.rank());
+            }
         }
         Endpoints { all: kept.into_values().collect(), truncated, left_out: left_out.len() }
     }

@@ -2,56 +2,97 @@
 //! becomes the effect on the change, and if a change could be wrong, the rule against it belongs in the plan. A service is
 //! created with the namespace that it needs, by calls of their own.
 
-use tokio::sync::SetOnce;
-use tokio::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::{
-    Accepted, Admission, Call, Class, CloudMap, Created, Ended, Error, NewServiceId, Permit,
+    Accepted, Call, Class, CloudMap, Created, Ended, Error, NewServiceId, Permit, Room,
     SharedResults,
 };
 use crate::model::{NamespaceKind, NewService, Outcome, Place};
-use crate::publish::passes::{Effect, Turn};
-use crate::publish::plan::{Change, NotAdopted, Reason};
+use crate::publish::group::{Effect, GroupSync};
+use crate::publish::plan::{Change, NotAdopted, Reason, Stage};
 use crate::time::Deadline;
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
-/// The calls of one turn.
-pub struct TurnCalls<'a> {
+/// The number of calls of a group that may be under way. If Cloud Map answers none of them, the calls of other groups go on.
+const UNDER_WAY: usize = 16;
+
+/// The calls of one group.
+pub struct GroupCalls<'a> {
     pub cloud_map: &'a CloudMap,
     pub results: &'a SharedResults,
     /// No new call begins after this time.
     pub deadline: Deadline,
     /// The start of the read that the changes rest on.
     pub observed: Instant,
-    pub turn: &'a Turn<'a>,
-    /// The answer to the first call: whether no other run was at the same instance.
-    pub is_free: SetOnce<bool>,
+    /// No addition begins after this time.
+    pub until: Instant,
+    pub group: &'a GroupSync<'a>,
+    under_way: Semaphore,
+    /// Whether another run is at the same instances.
+    met_another: AtomicBool,
 }
 
-/// The parts of a call that may be made.
-pub struct Permitted<'a> {
-    pub call: Call,
-    pub arn: &'a str,
-    pub permit: Permit<'a>,
-    /// The admission of its new instance.
-    pub admission: Option<Admission>,
-}
+impl<'a> GroupCalls<'a> {
+    pub fn new(
+        cloud_map: &'a CloudMap,
+        results: &'a SharedResults,
+        deadline: Deadline,
+        observed: Instant,
+        until: Instant,
+        group: &'a GroupSync<'a>,
+    ) -> Self {
+        let under_way = Semaphore::new(UNDER_WAY);
+        let met_another = AtomicBool::new(false);
+        Self { cloud_map, results, deadline, observed, until, group, under_way, met_another }
+    }
 
-impl TurnCalls<'_> {
-    /// Makes one change.
-    pub async fn make(&self, change: &Change, call: Option<Permitted<'_>>) -> Effect {
-        match call {
-            Some(permitted) => {
-                let made = self.make_call(change, permitted);
-                self.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
-            }
-            None => Box::pin(self.make_place(change)).await,
+    /// Makes one change, which leaves its place in the line when it has its token.
+    pub async fn make(&self, change: &Change, place: Room) -> Effect {
+        let Some(call) = call_of(change) else {
+            return Box::pin(self.make_place(change, place)).await;
+        };
+        let key = &change.place().key;
+        let observation = &self.group.observation;
+        let Some(service) = observation.registry.services.get(key) else {
+            return self.group.without_service(key);
+        };
+        // In a namespace known to be full, a Service takes the place that it freed itself.
+        let is_new = matches!(change, Change::Register { .. });
+        if is_new
+            && observation.registry.capacity.refusal(key).is_none()
+            && let Some(message) = self.results.full_namespaces.refusal(&key.namespace)
+        {
+            return Effect::Full(message);
         }
+        let begun = async {
+            // The semaphore is never closed, so there is no error to handle.
+            let under_way = self.under_way.acquire().await.ok();
+            (under_way, self.cloud_map.permit(call).await)
+        };
+        let is_addition = change.stage() == Stage::Register && !change.is_removal();
+        let until = if is_addition { self.until } else { self.deadline.stop };
+        let begun = self.deadline.until_stop(timeout_at(until, begun)).await;
+        let (under_way, permit) = match begun {
+            Ok(Ok(begun)) if self.deadline.is_open() => begun,
+            Ok(Err(_)) if is_addition && self.deadline.is_open() => return Effect::Outdated,
+            _ => return Effect::Is(Outcome::out_of_time()),
+        };
+        drop(place);
+        if is_addition && self.met_another.load(Ordering::Relaxed) {
+            return Effect::Contested;
+        }
+        let permitted = Permitted { call, arn: &service.arn, permit, under_way };
+        let made = self.make_call(change, permitted);
+        self.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
     }
 
     /// Creates a namespace, or a service with the namespace that it needs.
-    async fn make_place(&self, change: &Change) -> Effect {
+    async fn make_place(&self, change: &Change, in_line: Room) -> Effect {
         let deadline = self.deadline;
         if let Some(name) = change.missing_namespace() {
             let namespace = deadline.until_end(self.namespace(name)).await;
@@ -62,7 +103,7 @@ impl TurnCalls<'_> {
         let Change::CreateService { place, service } = change else {
             return Effect::Is(Outcome::Applied);
         };
-        let created = deadline.until_end(self.create(place, service)).await;
+        let created = deadline.until_end(self.create(place, service, in_line)).await;
         created.unwrap_or_else(|_| late(change))
     }
 
@@ -72,7 +113,7 @@ impl TurnCalls<'_> {
         if !deadline.is_open() {
             return Err(Effect::Is(Outcome::out_of_time()));
         }
-        let (created, owner) = (&self.results.namespaces, &self.turn.observation.owner.id);
+        let (created, owner) = (&self.results.namespaces, &self.group.observation.owner.id);
         let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
@@ -81,9 +122,9 @@ impl TurnCalls<'_> {
         })
     }
 
-    /// Creates a service, unless another turn of this invocation has created it since the read that the change rests on.
-    async fn create(&self, place: &Place, service: &NewService) -> Effect {
-        let (results, owner) = (self.results, &self.turn.observation.owner.id);
+    /// Creates a service, unless another group of this invocation has created it since the read that the change rests on.
+    async fn create(&self, place: &Place, service: &NewService, in_line: Room) -> Effect {
+        let (results, owner) = (self.results, &self.group.observation.owner.id);
         let NewService { namespace, name, .. } = service;
         let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
@@ -93,7 +134,9 @@ impl TurnCalls<'_> {
         let creation = results.services.creation(&arn, name, owner, self.observed);
         let created = creation.get_or_try_init(|| async {
             is_own.set(true);
-            self.call_create(place, service, &arn).await.map(|arn| Created::now(arn, service))
+            self.call_create(place, service, &arn, in_line)
+                .await
+                .map(|arn| Created::now(arn, service))
         });
         match created.await {
             Ok(created) if is_own.get() => Effect::Created(created.arn.clone()),
@@ -109,13 +152,15 @@ impl TurnCalls<'_> {
         place: &Place,
         service: &NewService,
         namespace: &str,
+        in_line: Room,
     ) -> Result<String, Effect> {
         let (cloud_map, deadline) = (self.cloud_map, self.deadline);
         let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Err(Effect::Is(Outcome::out_of_time())),
         };
-        let owner = &self.turn.observation.owner.id;
+        drop(in_line);
+        let owner = &self.group.observation.owner.id;
         let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
         let created = created.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
@@ -134,7 +179,7 @@ impl TurnCalls<'_> {
     }
 
     async fn make_call(&self, change: &Change, permitted: Permitted<'_>) -> Effect {
-        let Permitted { call, arn, permit, admission } = permitted;
+        let Permitted { call, arn, permit, under_way } = permitted;
         if let Some(effect) = self.contradiction(&permit, change, arn).await {
             return effect;
         }
@@ -146,19 +191,15 @@ impl TurnCalls<'_> {
             },
             _ => Box::pin(self.call(permit, change, arn)).await,
         };
-        _ = self.is_free.set(!matches!(called, Ok(Some(Accepted::Busy(_)))));
-        let called = called.map_err(|error| self.refusal(change, &error));
-        if let Some(admission) = admission {
-            match &called {
-                Ok(_) => admission.accepted(),
-                Err(Effect::Full(message)) => admission.refused(message),
-                Err(_) => drop(admission),
-            }
+        drop(under_way);
+        if matches!(called, Ok(Some(Accepted::Busy(_)))) {
+            // What is sent from now on would be done twice.
+            self.met_another.store(true, Ordering::Relaxed);
         }
         match called {
             Ok(Some(accepted)) => self.finish(accepted, change, call).await,
             Ok(None) => Effect::Is(Outcome::Applied),
-            Err(effect) => effect,
+            Err(error) => self.refusal(change, &error),
         }
     }
 
@@ -224,7 +265,7 @@ impl TurnCalls<'_> {
         let now = self.cloud_map.instance(permit, arn, place, instance).await;
         let now = now.map_err(|error| failed(&error))?;
         let noted =
-            now.and_then(|now| self.turn.observation.with_note(service, &now, text.as_deref()));
+            now.and_then(|now| self.group.observation.with_note(service, &now, text.as_deref()));
         let Some(attributes) = noted else {
             let outcome = match text {
                 Some(_) => Outcome::undone("the instance has gone, or passed to another Service"),
@@ -242,7 +283,11 @@ impl TurnCalls<'_> {
             // "not found" cannot mean "not visible yet".
             (Class::NotFound, Change::Deregister { .. }) => Effect::Is(Outcome::Applied),
             (Class::LimitExceeded, change) if change.is_registration() => {
-                Effect::Full(error.source.to_string())
+                let message = error.source.to_string();
+                if matches!(change, Change::Register { .. }) {
+                    self.results.full_namespaces.note(&change.place().key.namespace, &message);
+                }
+                Effect::Full(message)
             }
             // The only expected refusal of an input: an endpoint of one family in a service with records of both.
             (
@@ -250,7 +295,7 @@ impl TurnCalls<'_> {
                 Change::Register { place, attributes, .. }
                 | Change::Rewrite { place, attributes, .. },
             ) => {
-                let service = self.turn.observation.registry.services.get(&place.key);
+                let service = self.group.observation.registry.services.get(&place.key);
                 let mismatch = service.and_then(|it| Reason::of_one_family(it.kind, attributes));
                 let refused = || Reason::InvalidInput(error.in_full());
                 Effect::HeldBack(mismatch.unwrap_or_else(refused))
@@ -263,7 +308,7 @@ impl TurnCalls<'_> {
     async fn finish(&self, accepted: Accepted, change: &Change, call: Call) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let namespace =
-            self.turn.observation.registry.namespaces.get(&change.place().key.namespace);
+            self.group.observation.registry.namespaces.get(&change.place().key.namespace);
         let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
         let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
         let (operation, ours) = match accepted {
@@ -299,6 +344,16 @@ impl TurnCalls<'_> {
             Err(error) => failed(&error),
         }
     }
+}
+
+/// A call that may be made.
+struct Permitted<'a> {
+    call: Call,
+    /// The Cloud Map service.
+    arn: &'a str,
+    permit: Permit<'a>,
+    /// Its place among the calls of the group.
+    under_way: Option<SemaphorePermit<'a>>,
 }
 
 /// The call that makes a change; creating a namespace or a service has taken calls of its own.

@@ -1,53 +1,51 @@
-//! From Kubernetes into Cloud Map, in two passes:
+//! From Kubernetes into Cloud Map:
 //!
 //! ```text
-//! observe ─> plan ─> apply additions ─> observe again ─> plan again ─> apply removals ─> report
+//! full run:  read the cluster ─> compare with what the process knows ─> additions of each group ──┐
+//!                     └────────> read Cloud Map ─> compare ─> permits ─> sync of each due group <─┘
+//! message:   read its Services and their names ─> compare ─> permits ─> sync of their groups
 //! ```
 //!
-//! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the plan on, which purges and the records of
-//! a clusterset also use.
-//! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
-//! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
-//! order that no two runs have in common. [`report`] is the output for a person.
+//! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the comparison on, which purges and the records
+//! of a clusterset also use. [`observe`] makes all reads, [`plan`] has all rules, [`group`] is the sync of one group of
+//! Services as a pure machine, and [`apply`] makes one change by one call. Groups are synced side by side. [`report`] is the
+//! output for a person.
 
 pub mod apply;
 pub mod exports;
+pub mod group;
 pub mod observe;
-pub mod passes;
 pub mod plan;
 pub mod report;
 #[cfg(test)]
 mod tests;
-mod turn;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::cloud_map::Urgency;
 use crate::model::{
     CloudMapService, Desired, Notice, Selection, ServiceKey, ServiceRef, Timestamp,
 };
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
-use observe::{First, Lack, SharedRegistry, World};
-use passes::{FirstPart, Results, Turn};
+use group::{GroupSync, Results, Target};
+use observe::{SharedRegistry, World};
 use plan::{
-    Adoption, Change, ChangesByService, GuardBaseline, HeldBack, Observation, Plan, RereadScope,
-    Stage,
+    Adoption, ChangesByService, HeldBack, Look, Observation, Permits, Plan, RereadScope, in_groups,
 };
 use report::ChangeLines;
 
+pub use group::shuffle;
 pub use plan::Task;
-use turn::Beginnings;
-pub use turn::shuffle;
 
-/// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
-const TURNS_SIDE_BY_SIDE: usize = 256;
-/// With more registrations than this a run takes longer than some seconds at the default rates.
-const MANY: usize = 200;
+/// The number of groups synced side by side. Most of them wait for an operation to end; the client limits the calls.
+const GROUPS_SIDE_BY_SIDE: usize = 256;
+/// A group with at most this number of changes does not wait for those with many: it goes first.
+const FEW: usize = 10;
 
 /// The options for carrying out a plan.
 #[derive(Clone, Copy, Debug)]
@@ -56,14 +54,10 @@ pub struct Options {
     pub mode: Mode,
     /// No new work begins after this time.
     pub deadline: Deadline,
-    /// The start of the run, which sets the order of the turns.
+    /// The start of the run, which sets the order of the groups.
     pub now: Timestamp,
-    /// Whether all calls of the run go before other calls to Cloud Map.
-    pub urgency: Urgency,
     /// The start of the read that the plan rests on.
     pub observed: Instant,
-    /// Whether the plan registers many instances.
-    pub is_bulk: bool,
     /// Whether a person asked for the run, which also tries what was refused a moment ago.
     pub is_direct: bool,
 }
@@ -74,7 +68,7 @@ pub struct Published {
     pub held_back: Vec<HeldBack>,
     /// The Cloud Map services that were created.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
-    /// The Services with an instance after their turns.
+    /// The Services with an instance after the sync of their groups.
     pub standing: BTreeSet<ServiceRef>,
 }
 
@@ -82,8 +76,8 @@ pub struct Published {
 /// the owners of its Services.
 ///
 /// # Errors
-/// Returns an error if the cluster or the registry could not be read completely. It has the changes of a first part;
-/// else nothing was changed.
+/// Returns an error if the cluster or the registry could not be read completely. It has the additions that were made all
+/// the same; else nothing was changed.
 pub async fn publish(
     world: &World<'_>,
     selection: &Selection,
@@ -91,16 +85,24 @@ pub async fn publish(
     options: Options,
 ) -> Result<(ClusterReport, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync, Task::Adopt);
-    let is_whole = *selection == Selection::Everything && task.is_sync();
-    let (mut observed, mut made) = if is_whole && options.mode == Mode::Sync {
-        Box::pin(observe_in_two_parts(world, options)).await?
-    } else {
-        (observe_in_time(world, selection, options.deadline).await?, FirstPart::default())
-    };
-    let plan = plan_all(task, &mut observed, &mut made);
     let execution = Execution::of_cluster(task, world, options);
-    let execution = Execution { made: Some(&made), ..execution };
-    let published = execution.carry_out_plan(&observed, plan).await;
+    let is_whole = *selection == Selection::Everything && task.is_sync();
+    let mut early = Results::default();
+    let mut observed = if is_whole && options.mode == Mode::Sync {
+        Box::pin(execution.observe_and_add(world, &mut early)).await?
+    } else {
+        options
+            .deadline
+            .until_stop(Box::pin(world.observe(selection)))
+            .await
+            .map_err(observe::Error::from)??
+    };
+    if !early.settled.is_empty() {
+        early.enter(&mut observed);
+        observed.decide(selection);
+    }
+    let plan = task.plan(&observed);
+    let published = execution.carry_out_plan(&observed, plan, early).await;
     let desired = &observed.desired;
     let mut notices = report::notices(&published.held_back, desired);
     notices.extend(report::news(&published.report.services, desired, options.now));
@@ -108,7 +110,6 @@ pub async fn publish(
 }
 
 /// A task, with the world that is read for it and the options for carrying it out.
-#[derive(Clone, Copy)]
 pub struct Execution<'a> {
     pub task: Task<'a>,
     /// The Cloud Map that the task changes.
@@ -116,8 +117,14 @@ pub struct Execution<'a> {
     pub options: Options,
     /// The cluster; `None` if the task rests on Cloud Map alone.
     world: Option<&'a World<'a>>,
-    /// The changes that were made before.
-    made: Option<&'a FirstPart>,
+    /// One group of the run at a time waits in each line of the rates.
+    next_in_line: NextInLine,
+}
+
+#[derive(Default)]
+struct NextInLine {
+    creation: Mutex<()>,
+    registration: Mutex<()>,
 }
 
 impl<'a> Execution<'a> {
@@ -126,16 +133,23 @@ impl<'a> Execution<'a> {
     }
 
     pub fn of_registry(task: Task<'a>, registry: &'a SharedRegistry, options: Options) -> Self {
-        Self { task, registry, options, world: None, made: None }
+        Self { task, registry, options, world: None, next_in_line: NextInLine::default() }
     }
 
     /// Plans the task on the observation, and carries the plan out unless only the plan is asked for.
     pub async fn carry_out(&self, observation: &Observation) -> Published {
-        self.carry_out_plan(observation, self.task.plan(observation)).await
+        let plan = self.task.plan(observation);
+        self.carry_out_plan(observation, plan, Results::default()).await
     }
 
-    /// Carries out a plan of the task on the observation, unless only the plan is asked for.
-    async fn carry_out_plan(&self, observation: &Observation, mut plan: Plan) -> Published {
+    /// Carries out a plan of the task on the observation, unless only the plan is asked for. `early` is what the run has added
+    /// before.
+    async fn carry_out_plan(
+        &self,
+        observation: &Observation,
+        mut plan: Plan,
+        early: Results,
+    ) -> Published {
         let cluster = observation.owner.cluster.as_str();
         if self.options.mode != Mode::Sync {
             let held_back = plan.held_back.clone();
@@ -143,58 +157,59 @@ impl<'a> Execution<'a> {
             let report = report::with_reads(report, observation);
             return Published { report, held_back, created, standing: BTreeSet::new() };
         }
-        let is_judged = self.task.is_sync();
-        let judged =
-            is_judged.then(|| GuardBaseline::of(observation, &plan)).flatten().map(Arc::new);
-        let changes = std::mem::take(&mut plan.changes);
-        let (mut results, mut lines) = (Results::default(), ChangeLines::default());
-        lines.extend(self.made.iter().flat_map(|made| &made.superseded).cloned());
-        let judged = judged.as_ref();
-        let mut without_note = BTreeSet::new();
-        self.take_turns(observation, changes, judged, |mut of_turn| {
-            without_note.extend(of_turn.without_note());
-            lines.extend(std::mem::take(&mut of_turn.applied));
-            results.extend(of_turn);
-        })
-        .await;
-        lines.sort();
-        plan.guard = results.guard.or(plan.guard);
-        plan.add_held_back(results.held_back);
-        if !without_note.is_empty() {
-            plan.without_notes(without_note);
+        let mut comparison = Cow::Borrowed(observation);
+        let mut permits = permits(observation, &plan);
+        plan.leave_out(&early.settled);
+        let mut done = Done::default();
+        done.add(early);
+        if self.task.is_sync() && observation.counts_on_additions(&plan) {
+            let mut made = Results::default();
+            let due = Due {
+                comparison: observation,
+                observed: Some(self.options.observed),
+                changes: plan.take_additions(),
+                permits: None,
+                in_vain: &done.in_vain,
+            };
+            self.sync_groups(due, |of_group| made.extend(of_group)).await;
+            let after = comparison.to_mut();
+            made.enter(after);
+            after.look = Look::AfterAdditions;
+            after.decide_holders();
+            let again = self.task.plan(after);
+            permits = Permits::of(&again).and(&permits);
+            plan.judge_again(again);
+            done.add(made);
         }
-        let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
-        let report = report::with_reads(report::of_results(cluster, plan, lines), observation);
-        let Results { created, standing, .. } = results;
-        Published { report, held_back, created, standing }
+        let in_vain = std::mem::take(&mut done.in_vain);
+        let due = Due {
+            comparison: &comparison,
+            observed: Some(self.options.observed),
+            changes: std::mem::take(&mut plan.changes),
+            permits: Some(&permits),
+            in_vain: &in_vain,
+        };
+        self.sync_groups(due, |of_group| done.add(of_group)).await;
+        done.into_published(plan, observation)
     }
 
-    /// Takes turns side by side, and hands the results of each to `on_end`. The failure of one Service stops no other, and
-    /// near the deadline nothing new begins.
-    async fn take_turns(
-        &self,
-        observation: &Observation,
-        changes: ChangesByService,
-        judged: Option<&Arc<GuardBaseline>>,
-        mut on_end: impl FnMut(Results),
-    ) {
-        let registers = |change: &&Change| change.stage() == Stage::Register;
-        let registrations = changes.values().flatten().filter(registers).count();
-        let options = Options { is_bulk: registrations > MANY, ..self.options };
-        let turns = passes::by_turn(changes, judged);
-        let turns = shuffle(options.now, turns).into_iter();
-        let beginnings = &Beginnings::default();
-        let turns = turns.map(|changes| {
-            let turn = Turn::of(self.task, observation, changes, judged);
-            turn::run(self, turn, options, beginnings)
+    /// Syncs groups side by side, and hands the results of each to `on_end`. The failure of one stops no other, and near the
+    /// deadline nothing new begins.
+    async fn sync_groups(&self, due: Due<'_>, mut on_end: impl FnMut(Results)) {
+        let Due { comparison, observed, changes, permits, in_vain } = due;
+        let mut groups = shuffle(self.options.now, in_groups(changes));
+        groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > FEW);
+        let groups = groups.into_iter().map(|changes| {
+            let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
+            group::run::run(self, group, observed)
         });
-        let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
-        while let Some(of_turn) = turns.next().await {
-            on_end(of_turn);
+        let mut groups = stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE);
+        while let Some(of_group) = groups.next().await {
+            on_end(of_group);
         }
     }
 
-    /// Reads again the data that the open changes of a turn rest on.
+    /// Reads again the data that the open changes of a group rest on.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read.
@@ -206,7 +221,7 @@ impl<'a> Execution<'a> {
         if let Some(world) = self.world {
             return world.observe_again(observation, scope).await;
         }
-        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
+        self.registry.read_again(&mut observation.registry, scope).await?;
         Ok(observation.reread(scope))
     }
 
@@ -220,27 +235,109 @@ impl<'a> Execution<'a> {
             None => Ok(services),
         }
     }
+
+    /// Reads everything. Most of the time of a full run goes into reading services in which nothing is to be done: 1,000
+    /// take 40 seconds at half of an account's rate. What Cloud Map lacks by what the process knows of it is added
+    /// meanwhile, each group on a read of its own.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster or the registry could not be read completely.
+    async fn observe_and_add(
+        &self,
+        world: &World<'_>,
+        early: &mut Results,
+    ) -> Result<Observation, Failed> {
+        let deadline = self.options.deadline;
+        let known = deadline.until_stop(Box::pin(world.observe_known())).await;
+        let (desired, known) = known.map_err(observe::Error::from)??;
+        let rest = Box::pin(world.observe_all(&Selection::Everything, Some(desired)));
+        let add = async {
+            let Some(known) = known else { return };
+            let due = Due {
+                comparison: &known,
+                observed: None,
+                changes: known.sure_additions(&world.seen_names()),
+                permits: None,
+                in_vain: &BTreeSet::new(),
+            };
+            self.sync_groups(due, |of_group| early.extend(of_group)).await;
+        };
+        // The read of all begins the list that both share.
+        let (observed, ()) = tokio::join!(deadline.until_stop(rest), Box::pin(add));
+        match observed.map_err(observe::Error::from).and_then(|observed| observed) {
+            Ok(observed) => Ok(observed),
+            Err(error) if early.settled.is_empty() => Err(error.into()),
+            Err(error) => {
+                let mut lines = ChangeLines::default();
+                lines.extend(std::mem::take(&mut early.settled));
+                lines.sort();
+                let cluster = world.owner.cluster.as_str();
+                let made = Box::new(report::of_results(cluster, Plan::default(), lines));
+                Err(Failed::Rest { error, made })
+            }
+        }
+    }
 }
 
-async fn observe_in_time(
-    world: &World<'_>,
-    selection: &Selection,
-    deadline: Deadline,
-) -> Result<Observation, observe::Error> {
-    deadline.until_stop(Box::pin(world.observe(selection))).await?
+/// The permits for the removals of a judged plan. A full run gives none before all services that have instances were asked:
+/// what it does not know may be what a removal waits for.
+fn permits(observation: &Observation, plan: &Plan) -> Permits {
+    if observation.extent.is_whole() && !observation.registry.is_whole() {
+        Permits::default()
+    } else {
+        Permits::of(plan)
+    }
 }
 
-// The first part of a full sync. Most of its time goes into reading services in which nothing is to be done: 1,000
-// take 40 seconds at half of an account's rate. What seems to be missing in Cloud Map, by the mirror of the process,
-// is read and registered meanwhile:
-//
-// ```text
-// cluster, mirror ─> names that lack something ─> read them ─> plan ─> apply additions ─┐
-//                                                     └─> read all others ─> plan ──────┴─> all else, as without it
-// ```
-//
-// The plan of the whole sync is the one that would have been made without the first part (`passes::FirstPart`). So the
-// guard, the order of removals and the report are the same.
+/// The groups that a comparison has changes for.
+struct Due<'a> {
+    comparison: &'a Observation,
+    /// The start of the read that the comparison rests on; `None` if an earlier run has made it.
+    observed: Option<Instant>,
+    changes: ChangesByService,
+    /// `None` for additions alone.
+    permits: Option<&'a Permits>,
+    /// What the run has tried before in vain.
+    in_vain: &'a BTreeSet<Target>,
+}
+
+/// What came of the groups of a run.
+#[derive(Default)]
+struct Done {
+    lines: ChangeLines,
+    held_back: Vec<HeldBack>,
+    created: BTreeMap<ServiceKey, CloudMapService>,
+    standing: BTreeSet<ServiceRef>,
+    /// The Services of which a note of the guard was not written.
+    without_note: BTreeSet<ServiceRef>,
+    /// What was tried in vain.
+    in_vain: BTreeSet<Target>,
+}
+
+impl Done {
+    fn add(&mut self, results: Results) {
+        self.without_note.extend(results.without_note());
+        self.in_vain.extend(results.in_vain());
+        let Results { settled, held_back, created, standing, .. } = results;
+        self.lines.extend(settled);
+        self.held_back.extend(held_back);
+        self.created.extend(created);
+        self.standing.extend(standing);
+    }
+
+    fn into_published(self, mut plan: Plan, observation: &Observation) -> Published {
+        let Self { mut lines, held_back, created, standing, without_note, .. } = self;
+        lines.sort();
+        plan.add_held_back(held_back);
+        if !without_note.is_empty() {
+            plan.without_notes(without_note);
+        }
+        let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
+        let report = report::of_results(observation.owner.cluster.as_str(), plan, lines);
+        let report = report::with_reads(report, observation);
+        Published { report, held_back, created, standing }
+    }
+}
 
 /// The error of a sync.
 #[derive(Debug, thiserror::Error)]
@@ -248,73 +345,11 @@ pub enum Failed {
     /// The cluster or its registry could not be read, and nothing was changed.
     #[error(transparent)]
     Unread(#[from] observe::Error),
-    /// The same, after a first part of the sync has made changes.
+    /// The same, after the sync has made additions.
     #[error("Cloud Map could not be read to the end")]
     Rest {
         #[source]
         error: observe::Error,
         made: Box<ClusterReport>,
     },
-}
-
-/// Reads everything, and meanwhile makes the first part, if this process knows it.
-///
-/// # Errors
-/// Returns an error if the cluster or the registry could not be read completely.
-async fn observe_in_two_parts(
-    world: &World<'_>,
-    options: Options,
-) -> Result<(Observation, FirstPart), Failed> {
-    let deadline = options.deadline;
-    let first = deadline.until_stop(Box::pin(world.observe_first())).await;
-    let First { lack, cluster } = first.map_err(observe::Error::from)??;
-    let rest = Box::pin(world.observe_all(&Selection::Everything, cluster));
-    let (made, observed) =
-        tokio::join!(Box::pin(add(world, lack, options)), deadline.until_stop(rest));
-    match observed.map_err(observe::Error::from).and_then(|observed| observed) {
-        Ok(observed) => Ok((observed, made)),
-        Err(error) => Err(match report_of(world, made) {
-            Some(made) => Failed::Rest { error, made: Box::new(made) },
-            None => error.into(),
-        }),
-    }
-}
-
-/// Makes the additions. If what they rest on cannot be read, the read of all says so.
-async fn add(world: &World<'_>, lack: Option<Lack>, options: Options) -> FirstPart {
-    let Some(lack) = lack else { return FirstPart::default() };
-    let observed = options.deadline.until_stop(world.observe_lack(lack)).await;
-    let Ok(Ok(Some(observed))) = observed else { return FirstPart::default() };
-    let execution = Execution::of_cluster(Task::Additions, world, options);
-    let changes = execution.task.plan(&observed).changes;
-    let mut results = Results::default();
-    execution.take_turns(&observed, changes, None, |of_turn| results.extend(of_turn)).await;
-    FirstPart::new(results, &observed.registry)
-}
-
-/// The plan of the task, after a first part of it if there was one. A change of that which the plan lacks is seen as it is:
-/// the cluster has changed since.
-fn plan_all(task: Task<'_>, observed: &mut Observation, made: &mut FirstPart) -> Plan {
-    if !made.is_empty() {
-        made.undo_in(&mut observed.registry);
-        observed.decide(&Selection::Everything);
-    }
-    let plan = task.plan(observed);
-    if !made.supersede_by(&plan) {
-        return plan;
-    }
-    made.note_superseded(observed);
-    observed.decide(&Selection::Everything);
-    task.plan(observed)
-}
-
-/// The report of a sync that ended after its first part; `None` if that changed nothing.
-fn report_of(world: &World<'_>, made: FirstPart) -> Option<ClusterReport> {
-    if made.is_empty() {
-        return None;
-    }
-    let mut lines = ChangeLines::default();
-    lines.extend(made.into_applied());
-    lines.sort();
-    Some(report::of_results(world.owner.cluster.as_str(), Plan::default(), lines))
 }

@@ -10,7 +10,7 @@ use crate::guard::total;
 use crate::model::{
     Desired, EMPTIED, Kind, Line, Notice, Outcome, Place, ServiceRef, Timestamp, Tone, Verb, join,
 };
-use crate::publish::passes::SettledChange;
+use crate::publish::group::SettledChange;
 use crate::publish::plan::{
     Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, Stage,
 };

@@ -10,7 +10,7 @@ use crate::model::{
     Attributes, Foreign, Namespace, NewService, Outcome, Place, RoutingPolicy, Selection,
     ServiceKey, ServiceKind, ServiceName, ServiceRef,
 };
-use crate::publish::passes::SettledChange;
+use crate::publish::group::SettledChange;
 use crate::publish::plan::{
     Change, DeregisterReason, Difference, HeldBack, Plan, Reason, Unchanged, WaitsFor,
 };

@@ -104,7 +104,7 @@ impl Invocation<'_> {
         };
         let owner = plan::OwnerLabel::new(&self.settings.owner_id);
         let objects = if multi_cluster.imports() {
-            Some(read_objects(kubernetes, &owner, selection).await?)
+            Some(Box::pin(read_objects(kubernetes, &owner, selection)).await?)
         } else {
             None
         };
@@ -243,7 +243,7 @@ impl Joined<'_> {
             imports: self.standing_imports(),
             has_anothers_part: self.objects.as_ref().is_some_and(|it| it.have_anothers_part(id)),
             selection,
-            options: self.invocation.options_for(selection),
+            options: self.invocation.options(),
             offer: Some(Box::new(offer)),
         };
         Ok(Some(exporting.run(purpose).await?))

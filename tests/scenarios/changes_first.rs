@@ -80,20 +80,20 @@ async fn replaced_pod_is_registered_before_the_rest_is_read_and_removed_after_it
 
     assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
     let made: Vec<_> = fleet.cloud_map.calls().into_iter().map(|call| call.operation).collect();
-    assert_eq!(made[0], "ListInstances");
     let reads_before = |operation: &str| {
         let before = made.iter().take_while(|it| *it != operation);
         before.filter(|it| *it == "ListInstances").count()
     };
-    assert!(reads_before("RegisterInstance") < 10, "{made:?}");
+    assert!(reads_before("RegisterInstance") < 50, "{made:?}");
     // Every service once, and the one with the change again.
     assert_eq!(reads_before("DeregisterInstance"), 201);
     assert_eq!(fleet.cloud_map.count("ListInstances"), 201);
     assert_eq!(fleet.cloud_map.count("ListServices"), 2);
 }
 
+/// The run compares the cluster as it was when it began.
 #[tokio::test(start_paused = true)]
-async fn pod_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
+async fn pod_that_ends_while_the_rest_is_read_leaves_with_the_next_sync() {
     let (fleet, function) = in_step(250, &[1, 2]).await;
     let new = address(7, 3);
     fleet.pods("web-7", &[&address(7, 1), &address(7, 2), &new]);
@@ -105,8 +105,10 @@ async fn pod_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
 
     let ((), report) = tokio::join!(ends, synced(&function));
 
+    assert_eq!((report.counts.registered, report.counts.deregistered), (1, 0), "{report}");
+    let report = synced(&function).await;
+    assert_eq!(report.counts.deregistered, 1, "{report}");
     assert_eq!(fleet.addresses("prod", "web-7"), [address(7, 1), address(7, 2)]);
-    assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,93 +168,6 @@ async fn new_service_is_created_and_registered_before_the_rest_is_read() {
     assert_eq!((count("ListInstances"), count("ListServices")), (250, 3));
     assert!(sync(&function).await.ok);
     assert_eq!((count("CreateService"), count("RegisterInstance")), (1, 2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn new_service_that_ends_while_the_rest_is_read_leaves_with_the_same_sync() {
-    let (fleet, function) = in_step(250, &[1, 2]).await;
-    fleet.web("new", "prod", &["10.9.0.1"]);
-    let ends = async {
-        registered(&fleet, "new", "10.9.0.1").await;
-        sleep(Duration::from_secs(1)).await;
-        fleet.pods("new", &[]);
-    };
-
-    let ((), report) = tokio::join!(ends, synced(&function));
-
-    assert_eq!(fleet.addresses("prod", "new"), [""; 0], "{report}");
-}
-
-/// So many Services in step, and a process that knows nothing of them.
-async fn cold(services: usize) -> (Fleet, Function) {
-    let (fleet, _) = in_step(services, &[1]).await;
-    fleet.cloud_map.adjust(|it| it.discovery_on_any_host = true);
-    let function = fleet.function_with(&HALF).await;
-    (fleet, function)
-}
-
-#[tokio::test(start_paused = true)]
-async fn new_process_asks_discovery_what_comes_first() {
-    for services in [250, 1000] {
-        let (fleet, function) = cold(services).await;
-        let new = address(7, 3);
-        fleet.pods("web-7", &[&address(7, 1), &new]);
-        let start = Instant::now();
-
-        let (registered, report) = tokio::join!(registered(&fleet, "web-7", &new), sync(&function));
-
-        let took = start.elapsed();
-        assert!(registered < took / 2, "{services}: {registered:?} of {took:?}");
-        assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
-        let count = |operation| fleet.cloud_map.count(operation);
-        assert_eq!(count("DiscoverInstances"), services);
-        // The name may be read again: the read of all does not wait, and the endpoints are old by then.
-        assert!(count("ListInstances") <= services + 2, "{}", count("ListInstances"));
-        assert_eq!(fleet.cloud_map.throttled(), 0);
-    }
-}
-
-/// Nothing that discovery shows, or does not show, is a reason to change anything or to leave it.
-#[tokio::test(start_paused = true)]
-async fn discovery_that_is_late_registers_nothing_again_and_hides_nothing() {
-    let (fleet, function) = cold(250).await;
-    fleet.cloud_map.adjust(|it| it.discover_lag = Duration::from_hours(1));
-    // Registered, and not shown yet; deregistered, and still shown.
-    fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
-    fleet.annotate("web-8", "publish", "false");
-    assert!(sync(&fleet.function_with(&HALF).await).await.ok);
-    assert_eq!(fleet.addresses("prod", "web-8"), [""; 0]);
-    fleet.annotate("web-8", "publish", "");
-    fleet.cloud_map.forget_calls();
-
-    let report = sync(&function).await;
-
-    let count = |operation| fleet.cloud_map.count(operation);
-    assert_eq!((count("DiscoverInstances"), count("RegisterInstance")), (250, 1), "{report}");
-    assert_eq!((fleet.addresses("prod", "web-8"), report.ok), (vec![address(8, 1)], true));
-}
-
-#[tokio::test(start_paused = true)]
-async fn new_process_reads_few_services_without_discovery() {
-    let (fleet, function) = cold(200).await;
-
-    assert!(sync(&function).await.ok);
-
-    let calls = ["DiscoverInstances", "ListInstances", "ListServices", "ListNamespaces"];
-    assert_eq!(calls.map(|it| fleet.cloud_map.count(it)), [0, 200, 4, 1]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn new_process_without_discovery_registers_after_it_has_read_all() {
-    let (fleet, function) = cold(250).await;
-    fleet.cloud_map.deny("DiscoverInstances");
-    fleet.pods("web-7", &[&address(7, 1), &address(7, 3)]);
-
-    let report = sync(&function).await;
-
-    assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
-    // Every service once, and the one with the change again, since the plan is old by then.
-    assert_eq!(fleet.cloud_map.count("ListInstances"), 251);
 }
 
 #[tokio::test]

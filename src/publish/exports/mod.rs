@@ -13,8 +13,9 @@ mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::group::Results;
 use super::observe::{self, World};
-use super::plan::{GuardBaseline, HeldBack, Observation, Reason, plan};
+use super::plan::{HeldBack, Observation, Reason, plan};
 use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
@@ -157,7 +158,7 @@ impl Exporting<'_> {
             desired.services.retain(|service, _| !refused.contains(service));
             desired
         };
-        let is_judged = plan.guard.is_some() || GuardBaseline::of(&observed, &plan).is_some();
+        let is_judged = plan.guard.is_some() || observed.counts_on_additions(&plan);
         if kept.has_cluster_record() && !is_judged {
             let overlay = self.overlay(exported(&plan.held_back));
             self.offer(Offer::Exports(overlay));
@@ -172,7 +173,7 @@ impl Exporting<'_> {
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);
-        let published = execution.carry_out_plan(&observed, plan).await;
+        let published = execution.carry_out_plan(&observed, plan, Results::default()).await;
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
         let Published { report, held_back, .. } = published;
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);

@@ -8,8 +8,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::mirror::ListCalls;
 use crate::cloud_map::{Call, QuotaShare, Rate};
 use crate::model::{CloudMapService, ServiceKey};
@@ -34,8 +32,6 @@ pub struct ReadLimit {
     /// The rates of `ListServices` and `GetService`.
     pages: Rate,
     services: Rate,
-    /// Reads that changes rest on begin before this time.
-    until: Instant,
 }
 
 impl ReadLimit {
@@ -47,7 +43,6 @@ impl ReadLimit {
             all: calls(given.mul_f64(READ)),
             pages: share.apply_to(Call::ListServices.rate()),
             services: share.apply_to(Call::GetService.rate()),
-            until: Instant::now() + given.mul_f64(READ),
         }
     }
 
@@ -93,8 +88,8 @@ impl Budget {
         Self {
             limit,
             oldest: OnceLock::new(),
-            spent: Default::default(),
-            has_left: Default::default(),
+            spent: AtomicUsize::default(),
+            has_left: AtomicBool::default(),
         }
     }
 
@@ -133,11 +128,6 @@ impl Budget {
     /// Whether a service was left to a later run.
     pub fn has_left(&self) -> bool {
         self.has_left.load(Ordering::Relaxed)
-    }
-
-    /// Whether reads that changes rest on may begin.
-    pub fn has_time(&self) -> bool {
-        self.limit.is_none_or(|limit| Instant::now() < limit.until)
     }
 }
 
@@ -204,6 +194,6 @@ mod tests {
         assert!((0..9000).all(|_| budget.spend(3)));
         assert!(budget.is_oldest(&key("web"), |_| BTreeSet::new()));
         let list = ListCalls { pages: 9000, services: 9000 };
-        assert!(budget.list_stands(list).is_zero() && !budget.has_left() && budget.has_time());
+        assert!(budget.list_stands(list).is_zero() && !budget.has_left());
     }
 }

@@ -1,42 +1,35 @@
 //! Observes a cluster: with all of Cloud Map, for a full sync, or with a part of it, for a message about a few Services.
 //!
-//! What a full sync does first: the cluster is read, and compared with the mirror, with what this process has read of Cloud
-//! Map in the syncs before. Only the names under which something is missing are read then, so that it can be registered
-//! while the rest of Cloud Map is still read.
+//! A full sync reads the cluster once, and compares it first with the mirror, with what this process knows of Cloud Map: what
+//! is missing by that is added while the rest of Cloud Map is still read.
 //!
 //! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in before. If
 //! each Service is the known holder of its claims, neither the cluster's other Services nor the lists of Cloud Map are
 //! read. For any other Service the competing claims matter, so the cluster's Services are listed first. If this process
 //! has never seen the places of all of the cluster's instances, everything is read.
 //!
-//! The data that the open changes of a turn rest on is a part, too, which is read again before they are made.
+//! The data that the open changes of a group rest on is a part, too, which is read again before they are made.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::time::Instant;
 
 use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
 use crate::clusterset::record;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef};
-use crate::publish::plan::{Extent, Holders, Missing, Observation, RereadScope};
+use crate::publish::plan::{Extent, Holders, Observation, RereadScope};
 
 impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
     pub(super) async fn observe_whole(
         &self,
         selection: &Selection,
-        cluster: Option<ReadCluster>,
+        cluster: Option<Desired>,
     ) -> Result<Observation, Error> {
         let all = &Selection::Everything;
         let (desired, registry) = match cluster {
             None => tokio::join!(self.claims_of(all), self.registry.read()),
-            Some(ReadCluster { desired, read }) => {
-                let registry = self.registry.read().await;
-                let is_recent = read.elapsed() < STANDS;
-                (if is_recent { Ok(desired) } else { self.claims_of(all).await }, registry)
-            }
+            Some(desired) => (Ok(desired), self.registry.read().await),
         };
         let mut observation = self.observation(selection, desired?, registry?);
         self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
@@ -125,73 +118,28 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Reads the cluster, and the names that this process knows under which Cloud Map seems to lack instances of it. A
-    /// process that knows none asks discovery, which may only show that nothing is missing. It reads nothing if all of
-    /// Cloud Map is as soon read.
+    /// Reads the cluster. Also returns it with what the process knows of Cloud Map, whenever it read that: of each name that it
+    /// has not read, nothing. `None` if it has never read all of it.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read, or the namespaces.
-    pub async fn observe_first(&self) -> Result<First, Error> {
-        let places = self.registry.memory.places(&self.owner, &Selection::Everything);
-        if places.is_none() {
-            self.registry.first_namespaces().await?;
-            if self.registry.memory.mirror().all_and_unseen(None).0 <= FEW {
-                return Ok(First::default());
-            }
-        }
-        let read = Instant::now();
+    pub async fn observe_known(&self) -> Result<(Desired, Option<Observation>), Error> {
         let all = &Selection::Everything;
-        let (desired, registry) = tokio::join!(self.claims_of(all), self.registry.remembered());
-        let observation = self.observation(all, desired?, registry?);
-        let mut observation = Observation { extent: Extent::Part, ..observation };
-        observation.expect_namespaces();
-        observation.desired = self.observe_endpoints(observation.desired).await?;
-        let mut seen = observation.decided(all);
-        self.registry.note_claims(seen.holders.keys());
-        let mut missing = Missing::of(&seen);
-        let known = &seen.registry;
-        match &places {
-            None => self.registry.leave_out_discovered(&mut missing, known).await,
-            // The last full sync knew of them, and may have created them since it listed the services.
-            Some(places) => missing
-                .leave_out(|key, _| places.contains(key) && !known.services.contains_key(key)),
-        }
-        let lack = missing.scope(&seen).map(|scope| {
-            let narrow = scope.narrow(&seen);
-            Lack { observation: Observation { extent: Extent::Part, ..narrow }, scope }
-        });
-        let desired = std::mem::take(&mut seen.desired);
-        let mut first = First { lack, cluster: Some(ReadCluster { desired, read }) };
-        // The mirror's copy is as large as Cloud Map.
-        drop(seen);
-        if let Some(Lack { observation, scope }) = &mut first.lack {
-            let known = &scope.keys - &observation.registry.missing(&scope.keys);
-            let now = self.registry.take_moment();
-            self.registry.at_least(&mut observation.registry, &known, now).await?;
-        }
-        Ok(first)
+        let desired = self.observe_endpoints(self.claims_of(all).await?).await?;
+        let registry = self.registry.remembered().await?;
+        let known = self.observation(all, desired.clone(), registry);
+        let mut known = Observation { extent: Extent::Part, ..known };
+        known.expect_namespaces();
+        let known = known.decided(all);
+        self.registry.note_claims(known.holders.keys());
+        let has_read_all = self.registry.memory.places(&self.owner, all).is_some();
+        Ok((desired, has_read_all.then_some(known)))
     }
 
-    /// Reads the names that only a list shows, which the read of all has begun. Those that it does not show do not exist,
-    /// unless their namespace may be gone: then there is nothing to make first.
-    ///
-    /// # Errors
-    /// Returns an error if the services of a namespace could not be listed to the end.
-    pub async fn observe_lack(&self, lack: Lack) -> Result<Option<Observation>, Error> {
-        let Lack { mut observation, scope } = lack;
-        let (registry, began) = (&mut observation.registry, self.registry.began);
-        let unknown = registry.missing(&scope.keys);
-        if !unknown.is_empty() {
-            // The read of all begins the list that both share.
-            tokio::task::yield_now().await;
-            self.registry.at_least(registry, &unknown, began).await?;
-        }
-        if self.registry.may_be_gone(&scope.keys.iter().map(|it| it.namespace.clone()).collect()) {
-            return Ok(None);
-        }
-        let mut observed = observation.reread(&scope);
-        self.read_needed_tags(&mut observed).await;
-        Ok(Some(observed))
+    /// The names under which the process has seen something of the cluster.
+    pub fn seen_names(&self) -> BTreeSet<ServiceKey> {
+        let places = self.registry.memory.places(&self.owner, &Selection::Everything);
+        places.unwrap_or_default()
     }
 
     /// Reads the observation that a plan for the selected Services needs, without tags and the endpoints of others.
@@ -267,7 +215,7 @@ impl World<'_> {
         let named = named(self.owner.flow).filter(|_| places.is_none());
         let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
         keys.extend(named.into_iter().flat_map(|names| observation.registry.keys_named(names)));
-        let mut observed = loop {
+        let observed = loop {
             let observed = observation.decided(selection);
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
@@ -289,13 +237,6 @@ impl World<'_> {
             self.find_namespaces(&mut observation, &ids).await?;
             keys.clear();
         };
-        // A change of a service itself is not decided on its remembered entry.
-        let differ = observed.tags_needed();
-        if !differ.is_empty() {
-            let (registry, began) = (&mut observed.registry, self.registry.began);
-            self.registry.look_up(registry, &differ, began).await?;
-            observed.decide_holders();
-        }
         Ok(observed)
     }
 
@@ -325,7 +266,7 @@ impl World<'_> {
         scope: &RereadScope,
     ) -> Result<Observation, Error> {
         let services = &scope.services;
-        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
+        self.registry.read_again(&mut observation.registry, scope).await?;
         let reads = services.iter().map(|service| async move {
             let read = self.claims_of(&Selection::service(service.clone())).await?;
             Ok::<_, Error>(read.services.into_values().next())
@@ -338,6 +279,7 @@ impl World<'_> {
             }
         }
         let mut read = observation.reread(scope);
+        self.read_needed_tags(&mut read).await;
         self.read_endpoints(&mut read.desired, services).await?;
         Ok(read)
     }
@@ -366,30 +308,4 @@ impl World<'_> {
         self.read_endpoints(&mut services, &all).await?;
         Ok(services)
     }
-}
-
-/// A cluster that was read longer ago is read again when all of Cloud Map is read.
-const STANDS: Duration = Duration::from_secs(5);
-
-/// A process that knows nothing of Cloud Map reads so many services about as fast as it finds out what to read first.
-const FEW: usize = 200;
-
-/// The beginning of a full sync.
-#[derive(Default)]
-pub struct First {
-    /// What Cloud Map seems to lack; `None` if it is nothing.
-    pub lack: Option<Lack>,
-    pub cluster: Option<ReadCluster>,
-}
-
-/// The Services that lack registrations, and the names to read before these are made.
-pub struct Lack {
-    observation: Observation,
-    scope: RereadScope,
-}
-
-/// The claims of a cluster with their endpoints.
-pub struct ReadCluster {
-    desired: Desired,
-    read: Instant,
 }

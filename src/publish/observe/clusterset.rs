@@ -187,15 +187,7 @@ impl SharedRegistry {
         names: &BTreeSet<ServiceRef>,
     ) -> Result<(), Failure> {
         let mut unknown: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
-        let mut mirror = self.memory.mirror();
-        unknown.retain(|key| {
-            let is_old = !mirror.is_listed_since(&key.namespace, self.began);
-            is_old && mirror.listed(key).is_none()
-        });
-        for key in &unknown {
-            mirror.outdate_list(&key.namespace);
-        }
-        drop(mirror);
+        self.memory.mirror().outdate_lists_without(&mut unknown, self.began);
         self.at_least(registry, &unknown, self.began).await
     }
 

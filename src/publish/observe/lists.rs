@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::budget::PAGE;
 use super::mirror::{ListCalls, Moment, Services};
 use super::{Failure, SharedRegistry};
-use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread, Urgency};
+use crate::cloud_map::{Call, Class, Error, ListedService, Reading, SIDE_BY_SIDE, Unread};
 use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, NewService, ServiceKey, ServiceKind};
@@ -121,13 +121,27 @@ impl SharedRegistry {
             listed
         };
         let began = self.take_moment();
+        // What a group reads meanwhile is read here only if that fails.
+        let of_groups = Mutex::new(Vec::new());
+        let of_groups = || of_groups.lock().unwrap_or_else(PoisonError::into_inner);
         let next = stream::poll_fn(|context| poll_next(&mut waiting, context));
-        let within_budget = next.filter(|unread| {
-            let pages = self.memory.mirror().pages(&unread.key);
-            ready(is_of_records(&unread.key) || self.budget.spend(pages))
+        let next = next.filter(|unread| {
+            let is_begun = self.memory.mirror().has_begun_since(&unread.key, self.began);
+            if is_begun {
+                of_groups().push(unread.clone());
+            }
+            ready(!is_begun)
         });
-        // What a sync does first, and its turns, do not wait for these.
-        let cloud_map = self.cloud_map.with(Urgency::Rest);
+        let next = next.chain(stream::iter(std::iter::from_fn(|| of_groups().pop())));
+        let within_budget = next.filter(|unread| {
+            let (is_read, pages) = {
+                let mirror = self.memory.mirror();
+                (mirror.read_since(&unread.key, self.began).is_some(), mirror.pages(&unread.key))
+            };
+            ready(!is_read && (is_of_records(&unread.key) || self.budget.spend(pages)))
+        });
+        // The syncs of groups do not wait for these.
+        let cloud_map = self.cloud_map.refreshing();
         let reads = cloud_map.instances_of(within_budget);
         let keep = async |(of, reading): (Unread, Reading)| {
             let kept = self.memory.mirror().keep_read(&of, reading, began);

@@ -1,7 +1,6 @@
-//! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process. A process that knows
-//! none asks discovery, which may only show that nothing is missing.
+//! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -10,9 +9,9 @@ use futures_util::{StreamExt, stream};
 use super::mirror::{Moment, Namespaces};
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Class, SIDE_BY_SIDE, Unread};
-use crate::error::chain;
-use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
-use crate::publish::plan::Missing;
+use crate::model::{
+    CloudMapService, Instances, Namespace, NamespaceReference, Registry, ServiceKey,
+};
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
@@ -129,9 +128,11 @@ impl SharedRegistry {
             let Some(service) = registry.services.get_mut(key) else { continue };
             let mut mirror = self.memory.mirror();
             mirror.see(key, service, began);
-            match mirror.read_since(key, since) {
-                Some(reading) => reading.clone().fill(service),
-                None => older.push(Unread::new(key, service)),
+            if let Some(reading) = mirror.read_since(key, since) {
+                reading.clone().fill(service);
+            } else {
+                mirror.note_begun(key, began);
+                older.push(Unread::new(key, service));
             }
         }
         let mut reads = pin!(self.cloud_map.instances_of(stream::iter(older)));
@@ -142,7 +143,8 @@ impl SharedRegistry {
     }
 
     /// Puts the entries of services into `registry` as they were at or after a moment, with the instances that this
-    /// invocation has read. A service that is known is read by its id, and any other is looked up in the lists.
+    /// invocation has read. A service that is known is read by its id, and any other is looked up in the lists of this
+    /// invocation: if one has come since, its creation is refused with its id.
     pub(super) async fn look_up(
         &self,
         registry: &mut Registry,
@@ -154,11 +156,11 @@ impl SharedRegistry {
         let ids: BTreeSet<&String> = keys.iter().filter(is_old).map(|key| &key.namespace).collect();
         let namespaces = ids.into_iter().filter_map(|id| registry.namespaces.get(id));
         let unlisted: Vec<&Namespace> = namespaces
-            .filter(|namespace| namespace.arn.is_some() && !self.is_listed(namespace, since))
+            .filter(|namespace| namespace.arn.is_some() && !self.is_listed(namespace, self.began))
             .collect();
         // Without one it does not wait for the list that another reads.
         if !unlisted.is_empty() {
-            self.list(unlisted.into_iter(), since, |_, _| ()).await?;
+            self.list(unlisted.into_iter(), self.began, |_, _| ()).await?;
         }
         let mirror = self.memory.mirror();
         for key in keys {
@@ -168,11 +170,6 @@ impl SharedRegistry {
             }
         }
         Ok(())
-    }
-
-    /// Whether no list of this run has shown a service that an earlier one did.
-    pub(super) fn is_old(&self, key: &ServiceKey) -> bool {
-        self.memory.mirror().arn_of_old(key, self.began).is_some()
     }
 
     /// Reads the entries of services by their ids: of those that were last seen before a moment, and of those that no list
@@ -212,40 +209,18 @@ impl SharedRegistry {
     pub(super) async fn remembered(&self) -> Result<Registry, Failure> {
         let namespaces = self.first_namespaces().await?;
         let ids = namespaces.keys().cloned().collect();
-        let mut services = self.memory.mirror().services_since(&ids, Moment::default());
-        // One that was never read, and had no instance in the list, is read first if something is missing in it.
-        services.retain(|_, it| {
-            it.unreadable.is_some() || it.instances.is_some() || it.instance_count == 0
-        });
-        for service in services.values_mut().filter(|service| service.unreadable.is_none()) {
-            service.instances.get_or_insert_default();
+        let mut services = self.memory.mirror().services_of_any_age(&ids, self.began);
+        let is_read = |service: &&mut CloudMapService| {
+            service.unreadable.is_none() && service.instance_count == 0
+        };
+        for service in services.values_mut().filter(is_read) {
+            if service.instances.is_none() {
+                service.instances = Some(Instances::default());
+                service.read_before = Some(self.began.at);
+            }
         }
         let account = self.account.get().cloned();
         Ok(Registry { namespaces, services, account, ..Registry::default() })
-    }
-
-    /// Leaves out what discovery shows. Where it does not answer, nothing is made first.
-    pub(super) async fn leave_out_discovered(&self, missing: &mut Missing, registry: &Registry) {
-        let unknown = registry.missing(&missing.keys());
-        let asked = unknown.iter().filter_map(|key| {
-            let namespace = registry.namespaces.get(&key.namespace)?;
-            Some(async move { (key, self.cloud_map.discover(namespace, &key.name).await) })
-        });
-        let answers: Vec<_> = stream::iter(asked).buffer_unordered(SIDE_BY_SIDE).collect().await;
-        let answers: BTreeMap<_, _> = answers.into_iter().collect();
-        let failed = answers.values().filter_map(|it| it.as_ref().err());
-        let failed: Vec<_> = failed.filter(|error| error.class != Class::NotFound).collect();
-        if let Some(error) = failed.first() {
-            let (error, count) = (chain(error), failed.len());
-            tracing::info!(
-                "{count} names are read with all others and not first, since discovery failed: {error}"
-            );
-        }
-        missing.leave_out(|key, instance| match answers.get(&key) {
-            Some(Ok(shown)) => shown.contains_key(instance),
-            Some(Err(error)) => error.class != Class::NotFound,
-            None => false,
-        });
     }
 }
 

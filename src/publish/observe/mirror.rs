@@ -80,6 +80,8 @@ pub(super) struct Entry {
     seen: Moment,
     /// The last read of its instances, with its start.
     read: Option<(Moment, Reading)>,
+    /// The start of the last read that a group has begun.
+    begun: Moment,
     /// Whether this process has changed the instances since, or tried to, or the entry has changed.
     is_outdated: bool,
 }
@@ -173,9 +175,15 @@ impl Mirror {
         }
     }
 
-    /// The next question about a service of the namespace lists it.
-    pub fn outdate_list(&mut self, namespace: &str) {
-        self.note_list_calls(namespace, ListCalls::default());
+    /// Of these services those that are unknown, and may have come since the last list, which is older than a moment: the
+    /// next question about them lists their namespaces.
+    pub fn outdate_lists_without(&mut self, keys: &mut BTreeSet<ServiceKey>, since: Moment) {
+        keys.retain(|key| {
+            !self.is_listed_since(&key.namespace, since) && !self.services.contains_key(key)
+        });
+        for key in &*keys {
+            self.note_list_calls(&key.namespace, ListCalls::default());
+        }
     }
 
     /// Whether a list that began then, and has come to its end, shows as many services of a namespace as it must.
@@ -190,8 +198,10 @@ impl Mirror {
     pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         let listed = service.without_reads();
         let before = self.services.remove(key).filter(|before| before.listed.arn == listed.arn);
-        let mut entry = Entry { listed, seen, read: None, is_outdated: false };
+        let begun = Moment::default();
+        let mut entry = Entry { listed, seen, read: None, begun, is_outdated: false };
         if let Some(before) = before {
+            entry.begun = before.begun;
             let is_denied =
                 matches!(before.read, Some((_, Reading::Failed { is_denied: true, .. })));
             entry.is_outdated = before.is_outdated || is_denied && before.listed != entry.listed;
@@ -300,6 +310,18 @@ impl Mirror {
     /// The last read of the instances of a service, if it began at or after a moment.
     pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<&Reading> {
         self.services.get(key)?.reading_since(since)
+    }
+
+    /// A group begins to read the instances of a service.
+    pub fn note_begun(&mut self, key: &ServiceKey, at: Moment) {
+        if let Some(entry) = self.services.get_mut(key) {
+            entry.begun = at;
+        }
+    }
+
+    /// Whether a group has begun to read the instances of a service at or after a moment.
+    pub fn has_begun_since(&self, key: &ServiceKey, since: Moment) -> bool {
+        self.services.get(key).is_some_and(|entry| entry.begun >= since)
     }
 
     /// The services of namespaces, with the instances of those that were read at or after a moment.

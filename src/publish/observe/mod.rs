@@ -29,15 +29,11 @@ use crate::publish::plan::{Observation, Rules};
 use mirror::Namespaces;
 
 pub use budget::ReadLimit;
-pub use cluster::{First, Lack, ReadCluster};
 pub use clusterset::{ReadClusterset, Served};
 pub use registry::{Memory, SharedRegistry};
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
-
-/// The number of Cloud Map services that are read before the time is looked at again.
-const READ_AT_ONCE: usize = 250;
 
 /// The reason why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +116,6 @@ impl World<'_> {
             && let Some(mut part) = self.observe_part(selection, namespaces, services).await?
         {
             self.complete(&mut part).await?;
-            self.read_what_the_plan_rests_on(selection, &mut part).await?;
             self.remember(&part, false);
             return Ok(part);
         }
@@ -134,38 +129,12 @@ impl World<'_> {
     pub async fn observe_all(
         &self,
         selection: &Selection,
-        cluster: Option<ReadCluster>,
+        cluster: Option<Desired>,
     ) -> Result<Observation, Error> {
         let mut whole = self.observe_whole(selection, cluster).await?;
         self.complete(&mut whole).await?;
-        self.read_what_the_plan_rests_on(selection, &mut whole).await?;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
-    }
-
-    /// Reads the services that the plan rests on and of which only older reads are known. These may show further changes.
-    async fn read_what_the_plan_rests_on(
-        &self,
-        selection: &Selection,
-        observed: &mut Observation,
-    ) -> Result<(), Error> {
-        let mut read = BTreeSet::new();
-        loop {
-            let is_old = |key: &ServiceKey| self.registry.is_old(key);
-            let mut keys = observed.to_read(is_old);
-            keys.retain(|key| !read.contains(key));
-            let keys: BTreeSet<_> = keys.into_iter().take(READ_AT_ONCE).collect();
-            if keys.is_empty() || !self.registry.budget.has_time() {
-                return Ok(());
-            }
-            let old = keys.iter().filter(|key| is_old(key)).cloned().collect();
-            self.registry.look_up(&mut observed.registry, &old, self.registry.began).await?;
-            self.registry.at_least(&mut observed.registry, &keys, self.registry.began).await?;
-            read.extend(keys);
-            observed.decide(selection);
-            self.read_needed_tags(observed).await;
-            self.read_unread_endpoints(observed).await?;
-        }
     }
 
     /// Reads the tags and the endpoints that were not read yet.
@@ -176,8 +145,28 @@ impl World<'_> {
             service.was_ours = self.registry.memory.known().ours.contains(&service.arn);
         }
         self.read_tags_of_unread(observed).await;
+        self.read_unread_endpoints(observed).await?;
+        self.read_old_entries(observed).await?;
         self.read_needed_tags(observed).await;
-        self.read_unread_endpoints(observed).await
+        Ok(())
+    }
+
+    /// Reads the entries of services on whose settings the plan rests and that no list of this run has shown: a list stands
+    /// for longer than a change of the service by another writer, or by this function.
+    async fn read_old_entries(&self, observed: &mut Observation) -> Result<(), Error> {
+        let (registry, began) = (self.registry, self.registry.began);
+        let is_old = |key: &ServiceKey| !registry.memory.mirror().is_seen_since(key, began);
+        if !observed.registry.services.keys().any(is_old) {
+            return Ok(());
+        }
+        let mut old = observed.settings_needed();
+        old.retain(is_old);
+        if !old.is_empty() {
+            registry.look_up(&mut observed.registry, &old, began).await?;
+            registry.at_least(&mut observed.registry, &old, began).await?;
+            observed.decide_holders();
+        }
+        Ok(())
     }
 
     /// Reads the endpoints that a plan needs and that were not read yet.

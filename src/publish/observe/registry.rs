@@ -21,7 +21,7 @@ use crate::model::{
     Attributes, CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
     ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
-use crate::publish::plan::Refusals;
+use crate::publish::plan::{Refusals, RereadScope};
 
 /// The time in place of `MEMBERS_STAND` for the record of a member that only imports.
 const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
@@ -215,7 +215,7 @@ impl SharedRegistry {
         }
     }
 
-    /// Reads the named services again into `registry`, and the tags of those that were not there before: they have come
+    /// Reads the services of a scope again into `registry`, and the tags of those that were not there before: they have come
     /// since, or their entries are doubted.
     ///
     /// # Errors
@@ -223,11 +223,16 @@ impl SharedRegistry {
     pub async fn read_again(
         &self,
         registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
+        scope: &RereadScope,
     ) -> Result<(), Failure> {
-        let (now, new) = (self.take_moment(), registry.missing(keys));
+        let (now, new) = (self.take_moment(), registry.missing(&scope.keys));
         self.look_up(registry, &new, now).await?;
-        self.at_least(registry, keys, now).await?;
+        if scope.with_entries {
+            let mut old = scope.keys.clone();
+            old.retain(|key| self.memory.mirror().arn_of_old(key, self.began).is_some());
+            self.look_up(registry, &old, self.began).await?;
+        }
+        self.at_least(registry, &scope.keys, now).await?;
         self.cloud_map.read_tags(registry, &new).await;
         Ok(())
     }

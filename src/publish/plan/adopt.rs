@@ -10,12 +10,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::change::{Change, Difference};
-use super::observation::{Observation, Plan};
+use super::observation::{Look, Observation, Plan};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::wanted::{Present, WantedInstances};
 use crate::clusterset::attributes::{is_of_a_clusterset, read};
-use crate::guard::Extent;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
 
@@ -117,7 +116,7 @@ impl Adoption {
             }
         }
         // An adoption loses no instances, so the guard is not needed.
-        let mut after = Observation { extent: Extent::Remainder, ..observation.clone() };
+        let mut after = Observation { look: Look::Group, ..observation.clone() };
         let mut adopted = BTreeSet::new();
         for (service, changes) in &adopting.changes {
             for change in changes {
@@ -126,7 +125,7 @@ impl Adoption {
             }
         }
         after.decide_holders();
-        let is_first = observation.extent != Extent::Remainder;
+        let is_first = observation.look != Look::Group;
         let of_sync = super::plan(if is_first { &after } else { observation });
         adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
         adopting.note_foreign(&after);

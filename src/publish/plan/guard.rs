@@ -8,9 +8,9 @@
 //!                                                  └─────> notes, on instances of the held Services
 //! ```
 //!
-//! The plan of a run is judged. If the verdict depends on registrations, the plan is judged once more between the pass
-//! that adds and the pass that removes ([`GuardBaseline`]). Removals that only the second look finds are not made in that run,
-//! since only announced removals are.
+//! The comparison of a run is judged, on the instances that each Service had when the run began ([`Baseline`]): what the
+//! run has registered before counts against the loss, and so does what it finds later. If the verdict counts on
+//! registrations, all removals of the run wait until these were tried, and the comparison is judged once more.
 //!
 //! The memory of the guard is a note on each Service that it holds, on one of that Service's own instances (`mark`). It is
 //! written once while the loss is held, after the additions of the run. It counts for six waits, and a full sync that does
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::change::{Change, Stage};
 use super::mark::Leaving;
-use super::observation::{Observation, Plan};
+use super::observation::{Look, Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;
 use crate::guard::{
@@ -40,8 +40,15 @@ impl Observation {
         Circumstances { guard, now: self.now, cluster, subject: LossSubject::Instances }
     }
 
-    /// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.
+    /// All instances of the cluster when the run began; in a targeted sync, those of the Services that the sync covers.
     fn measure(&self) -> Measure {
+        let baseline = self.baseline.as_ref().map(|baseline| baseline.instances);
+        let instances = baseline.unwrap_or_else(|| self.count_instances());
+        let is_old = self.extent == Extent::Part && !self.registry.is_current();
+        Measure { extent: self.extent, instances, unread: self.instances_unread(), is_old }
+    }
+
+    fn count_instances(&self) -> usize {
         let affected = &self.affected;
         let extent = self.extent;
         let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
@@ -53,9 +60,7 @@ impl Observation {
             let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
             marked.min(most.unwrap_or(usize::MAX))
         });
-        let (instances, unread) = (instances.sum(), self.instances_unread());
-        let is_old = extent == Extent::Part && !self.registry.is_current();
-        Measure { extent, instances, unread, is_old }
+        instances.sum()
     }
 
     /// Whether a full sync holds the instances of a Service, as far as its note was read.
@@ -70,9 +75,7 @@ impl Observation {
         held.retain(|_, sighting| match self.extent {
             Extent::Confirmed => false,
             Extent::Part => true,
-            Extent::Everything | Extent::Remainder => {
-                sighting.age(self.rules.guard, self.now) == Age::Early
-            }
+            Extent::Everything => sighting.age(self.rules.guard, self.now) == Age::Early,
         });
         held.into_keys().collect()
     }
@@ -84,15 +87,12 @@ impl Observation {
 /// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So such
 /// a plan is judged again when its registrations are done, by what each Service had before the run.
 pub fn restrain(observation: &Observation, plan: &mut Plan) {
-    let judged = observation.judged.as_deref();
-    if observation.extent == Extent::Remainder && judged.is_none() {
-        return;
-    }
-    let measure = match judged {
-        Some(judged) => Measure { unread: observation.instances_unread(), ..judged.measure },
-        None => observation.measure(),
+    let offset = match observation.look {
+        Look::Comparison => Offset::Planned,
+        Look::AfterAdditions => Offset::Made,
+        Look::Group => return,
     };
-    let offset = judged.map_or(Offset::Planned, |judged| Offset::Registered(&judged.before));
+    let measure = observation.measure();
     let losses = observation.losses(plan, offset);
     let run = observation.circumstances();
     let verdict = measure.judge(&run, &losses, &observation.sightings());
@@ -104,8 +104,7 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
             without_note = observation.add_notes(verdict, &held, plan);
         }
         // A run that read only a part takes no note off, nor one of which the second judgement may hold the noted loss.
-        let is_final =
-            judged.is_some() || verdict.is_some() || GuardBaseline::of(observation, plan).is_none();
+        let is_final = verdict.is_some() || !observation.counts_on_additions(plan);
         if is_final && measure.unread == 0 {
             let is_held = |service: &ServiceRef| {
                 verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))
@@ -244,40 +243,53 @@ fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     }
 }
 
-/// The input of the second judgement. Registrations that offset a loss are made before any removal, and Cloud Map can
-/// refuse them. If the removals of a plan would exceed the limits without the registrations, they are judged again when
-/// all registrations are done, on the instances that are registered then.
+/// The instances of a cluster when a run began: the loss of the run is measured on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardBaseline {
-    /// The part of the cluster that the run covers, and the instances that the limits are measured on.
-    measure: Measure,
-    /// The number of instances of each Service when the run began.
+pub struct Baseline {
+    /// The number of all.
+    instances: usize,
+    /// The number of those of each Service.
     before: BTreeMap<ServiceRef, usize>,
 }
 
-impl GuardBaseline {
-    /// The input for judging the removals of a judged plan again; `None` if they are within the limits even if every
-    /// registration fails.
-    pub fn of(observation: &Observation, plan: &Plan) -> Option<Self> {
-        let measure = observation.measure();
-        let gross = observation.losses(plan, Offset::Nothing);
-        if !measure.is_past(&observation.circumstances(), &gross) {
-            return None;
+impl Baseline {
+    /// That of an observation, without the instances that the run has registered.
+    pub fn of(observation: &Observation, registered: &BTreeSet<InstanceKey>) -> Self {
+        let mut before = BTreeMap::new();
+        let mut new = 0;
+        for key in observation.registry.services.keys() {
+            for instance in observation.marked(key) {
+                if registered.contains(&InstanceKey::new(key, instance.id)) {
+                    new += 1;
+                } else {
+                    *before.entry(instance.service).or_default() += 1;
+                }
+            }
         }
-        let before = count_each(observation.all_marked_services().map(|(_, service)| service));
-        Some(Self { measure, before })
+        Self { instances: observation.count_instances().saturating_sub(new), before }
     }
 }
 
 impl Observation {
+    /// Whether the guard would hold removals of a judged plan if every registration failed. Registrations that offset a
+    /// loss are made before any removal, and Cloud Map can refuse them: then the removals are judged again when all
+    /// registrations were tried.
+    pub fn counts_on_additions(&self, plan: &Plan) -> bool {
+        if self.look != Look::Comparison || self.extent == Extent::Part {
+            return false;
+        }
+        let gross = self.losses(plan, Offset::Nothing);
+        self.measure().is_past(&self.circumstances(), &gross)
+    }
+
     /// An instance that passes in place to another Service is no loss of the former one: clients still find it.
     pub fn pass_on(&mut self, change: &Change) {
         let service_of = |attributes: &Attributes| self.owner.service_of(attributes);
         if let Change::Rewrite { place, instance, attributes, exchange: None, .. } = change
-            && let Some(judged) = &mut self.judged
+            && let Some(baseline) = &mut self.baseline
             && let Some(from) = self.registry.instance(&place.key, instance).and_then(service_of)
             && service_of(attributes).is_some_and(|to| to != from)
-            && let Some(before) = Arc::make_mut(judged).before.get_mut(&from)
+            && let Some(before) = Arc::make_mut(baseline).before.get_mut(&from)
         {
             *before = before.saturating_sub(1);
         }
@@ -298,21 +310,21 @@ struct LossTally {
     passed_on: usize,
 }
 
-/// The registrations that offset a loss.
-#[derive(Clone, Copy, Debug)]
-pub enum Offset<'a> {
-    /// The registrations of the plan.
+/// The registrations of a plan that offset a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// All of them.
     Planned,
-    /// No registrations.
+    /// None of them.
     Nothing,
-    /// The registrations made since each Service had this number of instances.
-    Registered(&'a BTreeMap<ServiceRef, usize>),
+    /// None of them, since all that are possible in this run were tried.
+    Made,
 }
 
 impl Observation {
     /// The losses of a plan: the instances that each Service had and loses, but for those that offset the loss.
     pub fn losses(&self, plan: &Plan, offset: Offset) -> Losses {
-        let is_planned = matches!(offset, Offset::Planned);
+        let is_planned = offset == Offset::Planned;
         let marked = |attributes: &Attributes| self.owner.service_of(attributes);
         let mut tallies: BTreeMap<ServiceRef, LossTally> = BTreeMap::new();
         for (_, service) in self.all_marked_services() {
@@ -351,9 +363,9 @@ impl Observation {
         }
         let losses = tallies.into_iter().filter_map(|(service, tally)| {
             let LossTally { present, gone, came, passed_on } = tally;
-            let before = match offset {
-                Offset::Registered(counts) => counts.get(&service).copied().unwrap_or_default(),
-                Offset::Planned | Offset::Nothing => present,
+            let before = match &self.baseline {
+                Some(baseline) => baseline.before.get(&service).copied().unwrap_or_default(),
+                None => present,
             };
             let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
             let left = (present + came).saturating_sub(gone + passed_on);
@@ -366,13 +378,13 @@ impl Observation {
     }
 }
 
-impl Offset<'_> {
+impl Offset {
     /// Whether a removal counts: its wait may end in this run. When all registrations are done, only removals that wait
     /// for nothing count; the others are judged in the pass in which their wait has ended.
     fn counts(self, waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
         match (self, waits_for) {
             (_, None) => true,
-            (Self::Registered(_), Some(_)) => false,
+            (Self::Made, Some(_)) => false,
             (_, Some(WaitsFor::FirstRegistration)) => registers(marked, plan),
             (_, Some(other)) => other.services().into_iter().any(|it| registers(it, plan)),
         }

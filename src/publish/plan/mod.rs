@@ -15,14 +15,15 @@
 //!   has an identity and a health; `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them.
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
-//! - `part` has the Services that are carried out together, and plans for some of them; `refusals` are changes that are
-//!   not tried again yet.
+//! - `group` has the Services whose changes are made together, and plans for some of them; `permit` has the removals that a
+//!   run may make; `refusals` are changes that are not tried again yet.
 //! - `orphans` counts the instances of clusters that are not configured.
 //! - No claim requests the changes of `adopt`, `purge`, `records` and `mark` (notes for later runs).
 //! - For people: the `fate` of each endpoint.
 //!
-//! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
-//! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
+//! Removals are decided twice. The comparison of all that a run is about gives the [`Permits`], as far as the guard lets the
+//! loss pass. The second plan is that of one group, on a read after its additions have ended: what it removes as well, and
+//! what waits for nothing, goes.
 
 mod adopt;
 mod capacity;
@@ -30,6 +31,7 @@ mod change;
 mod claims;
 mod compare;
 mod fate;
+mod group;
 mod guard;
 mod instance;
 mod mark;
@@ -37,7 +39,7 @@ mod names;
 mod neighbours;
 mod observation;
 mod orphans;
-mod part;
+mod permit;
 mod purge;
 mod reason;
 mod records;
@@ -60,35 +62,28 @@ pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
 pub use fate::Found;
-pub use guard::GuardBaseline;
-pub use observation::{Observation, Plan, Unchanged};
+pub use group::{RereadScope, in_groups};
+pub use guard::Baseline;
+pub use observation::{Look, Observation, Plan, Unchanged};
 pub use orphans::Orphans;
-pub use part::{Missing, RereadScope, in_turns};
+pub use permit::Permits;
 use purge::purge;
 pub use reason::{HeldBack, MendedBy, Reason};
 pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
 
-/// Compares desired and actual state of the affected Services, whose endpoints must have been read. Never plans from
-/// instances that were read before this run.
+/// Compares desired and actual state of the affected Services, whose endpoints must have been read.
 pub fn plan(observation: &Observation) -> Plan {
-    let mut plan = plan_on_any_age(observation);
-    plan.leave_out_old(observation);
-    plan.note_present(&observation.registry);
-    plan.add_namespaces();
-    plan.in_order()
-}
-
-/// The same on all that is known of Cloud Map, so that the guard judges every loss.
-fn plan_on_any_age(observation: &Observation) -> Plan {
     let mut plan = unjudged(observation);
     guard::restrain(observation, &mut plan);
-    if observation.extent != Extent::Remainder {
+    if observation.look != Look::Group {
         plan.note_unread(observation);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
-    plan
+    plan.note_present(&observation.registry);
+    plan.add_namespaces();
+    plan.in_order()
 }
 
 /// The same before the guard has judged it.
@@ -144,8 +139,6 @@ impl Plan {
 pub enum Task<'a> {
     /// Cloud Map is made to match the cluster.
     Sync,
-    /// What the cluster has and Cloud Map lacks is registered, and nothing else is changed.
-    Additions,
     /// Instances of other owners become ours.
     Adopt(&'a Adoption),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
@@ -155,15 +148,14 @@ pub enum Task<'a> {
 }
 
 impl Task<'_> {
-    /// Whether Cloud Map is made to match the cluster, or a first part of it.
+    /// Whether Cloud Map is made to match the cluster.
     pub fn is_sync(&self) -> bool {
-        matches!(self, Self::Sync | Self::Additions)
+        matches!(self, Self::Sync)
     }
 
     pub fn plan(self, observation: &Observation) -> Plan {
         match self {
             Self::Sync => plan(observation),
-            Self::Additions => plan(observation).additions_alone(),
             Self::Adopt(adoption) => adoption.plan(observation),
             Self::Purge(because) => purge(observation, because),
             Self::Records(records) => records.plan(observation),

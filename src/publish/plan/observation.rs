@@ -13,17 +13,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::change::{Change, ChangesByService};
+use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
-use super::guard::GuardBaseline;
+use super::guard::Baseline;
 use super::mark::set_note;
 use super::reason::{HeldBack, Reason};
 use super::removals::{DeregisterReason, WaitsFor};
 use crate::guard::{Extent, GuardStatus};
 use crate::model::{
-    Attributes, CloudMapService, Desired, Foreign, Owner, Place, Policy, Registry, Rules,
+    Attributes, CloudMapService, Desired, Foreign, Outcome, Owner, Place, Policy, Registry, Rules,
     Selection, ServiceKey, ServiceRef, Timestamp, count_each,
 };
+use crate::publish::group::SettledChange;
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
 #[derive(Clone, Debug)]
@@ -35,8 +36,10 @@ pub struct Observation {
     pub now: Timestamp,
     /// The part of the cluster that the plan covers.
     pub extent: Extent,
-    /// The baseline of the guard between the passes, if it judges there again.
-    pub judged: Option<Arc<GuardBaseline>>,
+    /// The use of its plan.
+    pub look: Look,
+    /// The instances when the run began, if something was changed since.
+    pub baseline: Option<Arc<Baseline>>,
     /// The claims and endpoints of the cluster.
     pub desired: Desired,
     /// The contents of Cloud Map.
@@ -45,6 +48,17 @@ pub struct Observation {
     pub holders: Holders,
     /// The Services that a plan is about.
     pub affected: BTreeSet<ServiceRef>,
+}
+
+/// The use of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// All that a run is about is compared, and the guard judges the loss.
+    Comparison,
+    /// The same once more, after all additions on which the verdict counts were tried.
+    AfterAdditions,
+    /// The changes of one group are decided on a fresh read. Its removals were judged before.
+    Group,
 }
 
 /// An instance of ours with the Service in its marks.
@@ -88,7 +102,8 @@ impl Observation {
             rules,
             now,
             extent: Extent::Part,
-            judged: None,
+            look: Look::Comparison,
+            baseline: None,
             desired: Desired::default(),
             registry,
             holders: Holders::default(),
@@ -224,6 +239,48 @@ impl Plan {
             let reason = Reason::Policy { policy, action: change.to_string() };
             self.hold_back(&service, change.place(), reason);
         }
+    }
+
+    /// Takes the additions out of the plan. A change of a Service's settings rests on all that stands there, and a namespace
+    /// is created when all were read.
+    pub fn take_additions(&mut self) -> ChangesByService {
+        let is_addition = |change: &Change| {
+            matches!(change.stage(), Stage::Create | Stage::Register) && !change.is_removal()
+        };
+        let mut additions = ChangesByService::new();
+        for (service, changes) in &mut self.changes {
+            if changes.iter().any(|change| change.missing_namespace().is_some()) {
+                continue;
+            }
+            let taken: Vec<Change> = changes.extract_if(.., |change| is_addition(change)).collect();
+            if taken.iter().any(|change| change.stage() == Stage::Register) {
+                additions.insert(service.clone(), taken);
+            }
+        }
+        additions
+    }
+
+    /// Leaves the instances that the run has registered before out of those that were there.
+    pub fn leave_out(&mut self, settled: &[SettledChange]) {
+        for SettledChange { change, outcome, .. } in settled {
+            if *outcome != Ok(Outcome::Applied) || !change.is_registration() {
+                continue;
+            }
+            if let Some(unchanged) = self.unchanged.get_mut(change.place()) {
+                unchanged.ours = unchanged.ours.saturating_sub(1);
+                let is_new = matches!(change, Change::Register { .. });
+                unchanged.present = unchanged.present.saturating_sub(usize::from(is_new));
+            }
+        }
+    }
+
+    /// Takes over the changes and the verdict of a plan that was judged again after the additions.
+    pub fn judge_again(&mut self, again: Self) {
+        let is_of_guard = |line: &HeldBack| matches!(line.reason, Reason::Guard { .. });
+        self.held_back.retain(|line| !is_of_guard(line));
+        self.held_back.extend(again.held_back.into_iter().filter(is_of_guard));
+        self.guard = again.guard;
+        self.changes = again.changes;
     }
 
     /// Some of the changes, without all else.

@@ -436,6 +436,17 @@ impl Reason {
         )
     }
 
+    /// Whether the reason is the records or the health check of a Cloud Map service.
+    pub fn is_about_settings(&self) -> bool {
+        matches!(
+            self,
+            Self::AddressNotCheckable
+                | Self::PortNeeded { .. }
+                | Self::RecordTypeMismatch { .. }
+                | Self::RecordsMisfit { .. }
+        )
+    }
+
     /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
     /// are of both; `None` in all other cases.
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {

@@ -38,6 +38,14 @@ impl Observation {
         needed.map(|(key, _)| key).cloned().collect()
     }
 
+    /// The Cloud Map services of which the settings matter to a plan: it changes them, or holds something back by them.
+    pub fn settings_needed(&self) -> BTreeSet<ServiceKey> {
+        let held_back = super::plan(self).held_back.into_iter();
+        let by_settings = held_back.filter(|line| line.reason.is_about_settings());
+        let by_settings = by_settings.filter_map(|line| Some(line.place?.key.clone()));
+        self.tags_needed().into_iter().chain(by_settings).collect()
+    }
+
     /// Whether an instance of ours is registered under the key.
     pub fn has_ours(&self, key: &ServiceKey) -> bool {
         self.ours(key).next().is_some()

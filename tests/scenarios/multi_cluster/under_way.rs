@@ -277,6 +277,7 @@ async fn endpoint_that_came_after_cloud_map_was_read_stays() {
 
     let meanwhile = async {
         while members.fleet.cloud_map.count("ListInstances") < 4 {
+            gate.admit(0);
             sleep(Duration::from_millis(5)).await;
         }
         pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);

@@ -70,7 +70,6 @@ fn about_a_pod() -> [Value; 2] {
 /// A pod ends among 1,500 Services, as one of two or as the last one of its Service, and the process has run a full sync
 /// before. The message costs ten calls at most, and the address is gone after it.
 #[tokio::test(start_paused = true)]
-#[ignore = "518 calls for a message that names the namespace of the pod"]
 async fn message_about_a_pod_that_ended_costs_ten_calls_and_the_address_is_gone() {
     for before in [&[1, 2][..], &[2]] {
         let fleet = with_worker(SERVICES, before).await;
@@ -95,7 +94,6 @@ async fn message_about_a_pod_that_ended_costs_ten_calls_and_the_address_is_gone(
 /// A batch of messages is about a pod that ended and about a new pod of another Service. The new pod does not wait for
 /// what the removal takes.
 #[tokio::test(start_paused = true)]
-#[ignore = "it is registered after 20 s"]
 async fn new_pod_beside_one_that_ended_is_registered_within_two_seconds() {
     for body in about_a_pod() {
         let fleet = with_worker(SERVICES, &[1, 2]).await;
@@ -114,7 +112,6 @@ async fn new_pod_beside_one_that_ended_is_registered_within_two_seconds() {
 
 /// The same for a Service that is deleted: its claims are gone, so only Cloud Map shows where its instances are.
 #[tokio::test(start_paused = true)]
-#[ignore = "516 calls"]
 async fn message_about_a_deleted_service_costs_ten_calls_in_a_process_that_has_read_all() {
     let fleet = in_step(SERVICES, &[1]).await;
     let function = after_one_full_sync(&fleet).await;
@@ -169,7 +166,6 @@ async fn new_process_leaves_a_message_about_a_deleted_service_to_the_next_full_s
 /// A new process gets a message about a pod that ended, whose Service stands. It takes the address out, or among 1,500
 /// Services says that the next full sync does. The next full sync does.
 #[tokio::test(start_paused = true)]
-#[ignore = "among 1,500 Services the message returns to the queue"]
 async fn new_process_does_not_lose_a_message_about_a_pod_that_ended() {
     for services in [50, SERVICES] {
         let fleet = with_worker(services, &[1, 2]).await;

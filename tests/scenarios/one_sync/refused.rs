@@ -51,7 +51,9 @@ impl Scene {
         let mut tries = BTreeMap::new();
         for call in calls.filter(|call| call.operation == "RegisterInstance") {
             let instance = call.instance.filter(|id| self.refused.contains(id));
-            instance.map(|id| *tries.entry(id).or_insert(0) += 1);
+            if let Some(id) = instance {
+                *tries.entry(id).or_insert(0) += 1;
+            }
         }
         tries
     }

@@ -14,7 +14,6 @@ use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 /// The registrations of one Cloud Map service are accepted and never answered. The twenty new pods of every other Service
 /// are registered as if nothing had happened, in the same namespace and in another, whichever Service has its turn first.
 #[tokio::test(start_paused = true)]
-#[ignore = "the other Service has its pods after 182 s"]
 async fn registration_that_hangs_delays_no_other_service() {
     for namespace in ["prod", "prod.local"] {
         let fleet = Fleet::start().await;
@@ -44,7 +43,6 @@ async fn registration_that_hangs_delays_no_other_service() {
 /// Every answer of the API server takes 100 ms. Each of 200 Services has one new pod. They are registered at the rate
 /// of the function's share, 25 a second.
 #[tokio::test(start_paused = true)]
-#[ignore = "four registrations a second: all after 52 s"]
 async fn api_server_that_answers_after_100_ms_lets_registrations_go_at_the_rate() {
     let fleet = in_step(200, &[1]).await;
     let function = warm(&fleet).await;
@@ -63,7 +61,6 @@ async fn api_server_that_answers_after_100_ms_lets_registrations_go_at_the_rate(
 /// The pods of 300 Services are replaced, whose names take 12 s to be read. A plan is fresh for five seconds, so a sync
 /// that reads all of them before it acts would never have a fresh plan.
 #[tokio::test(start_paused = true)]
-#[ignore = "the first registration comes after 11 s"]
 async fn names_that_take_longer_to_read_than_a_plan_is_fresh_are_registered_as_they_are_read() {
     let fleet = in_step(300, &[1]).await;
     let function = warm(&fleet).await;
@@ -82,7 +79,6 @@ async fn names_that_take_longer_to_read_than_a_plan_is_fresh_are_registered_as_t
 
 /// The ListInstances of one name takes a minute to answer. Its Service waits, and no other does.
 #[tokio::test(start_paused = true)]
-#[ignore = "all wait for the read that hangs: 65 s"]
 async fn read_that_hangs_delays_no_other_service() {
     let fleet = in_step(20, &[1]).await;
     let function = warm(&fleet).await;

@@ -8,7 +8,7 @@ use super::world::tagged;
 use crate::model::{
     Attributes, CloudMapService, NewService, Outcome, ServiceKey, ServiceKind, ServiceUpdate,
 };
-use crate::publish::passes::Effect;
+use crate::publish::group::Effect;
 use crate::publish::plan::{Change, Stage};
 
 /// The error text of Cloud Map if a namespace is full.
@@ -25,7 +25,7 @@ impl Simulation {
             && matches!(change, Change::Register { .. })
             && self.refusals.contains(&key.namespace)
         {
-            // As `Admissions` does, without a call.
+            // As `FullNamespaces` says, without a call.
             return Effect::Full(FULL.to_owned());
         }
         let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;

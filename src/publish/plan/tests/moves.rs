@@ -1,7 +1,7 @@
 //! A Service leaves a name and another one takes it over. The old instances are deregistered only when the new holder
 //! has instances there, and the renamed Service has instances under its new name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use insta::assert_snapshot;
 
@@ -9,8 +9,8 @@ use super::promises::our_addresses;
 use super::simulation::{Course, Simulation};
 use super::world::{A, CNAME, Kubernetes, World, key, own, pod, pods, service};
 use crate::model::{Attributes, Outcome, Selection, ServiceRef};
-use crate::publish::passes::{Effect, Step, Turn};
-use crate::publish::plan::{Change, Task, in_turns, plan};
+use crate::publish::group::{Effect, GroupSync, Step};
+use crate::publish::plan::{Change, Permits, Task, in_groups, plan};
 
 /// `shop/web` changed its name from `dns/old` to `dns/new`, and `shop/next` takes over `dns/old`.
 fn left(web: Kubernetes, old: &[(&str, Attributes)], new: &[(&str, Attributes)]) -> World {
@@ -97,35 +97,35 @@ fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_
     assert_eq!(found(&simulation), [["10.0.0.1"], ["10.0.0.2"]]);
 }
 
-fn turns(world: &World) -> Vec<Vec<String>> {
-    let turns = in_turns(world.plan().changes).into_iter();
-    turns.map(|turn| turn.keys().map(ServiceRef::to_string).collect()).collect()
+fn groups(world: &World) -> Vec<Vec<String>> {
+    let groups = in_groups(world.plan().changes).into_iter();
+    groups.map(|group| group.keys().map(ServiceRef::to_string).collect()).collect()
 }
 
 #[test]
-fn services_that_wait_for_one_another_take_one_turn_and_the_others_one_each() {
+fn services_that_wait_for_one_another_are_one_group_and_the_others_one_each() {
     let apart = |world: World| {
         let ready = |name, place| service(name, place).ready([pod("one", "10.0.0.9")]);
         world.service(ready("ops/api", "dns/api")).service(ready("shop/x", "dns/x"))
     };
     let waiting = apart(left(web(), &[own("left", "shop/web", "10.0.0.1")], &[]));
-    assert_eq!(turns(&waiting), [vec!["ops/api"], vec!["shop/next", "shop/web"], vec!["shop/x"]]);
+    assert_eq!(groups(&waiting), [vec!["ops/api"], vec!["shop/next", "shop/web"], vec!["shop/x"]]);
     let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
     let contested = left(web().created(2), &old, &[]);
     let contested = contested.service(service("shop/other", "dns/new").created(1));
-    assert_eq!(turns(&contested), [["shop/next"]]);
+    assert_eq!(groups(&contested), [["shop/next"]]);
 }
 
 #[test]
-fn a_turn_has_every_change_of_its_services_once() {
+fn a_group_has_every_change_of_its_services_once() {
     let world = left(web(), &[own("left", "shop/web", "10.0.0.1")], &[]);
     let mut changes: Vec<Change> = world.plan().changes.into_values().flatten().collect();
-    let turns = in_turns(world.plan().changes).into_iter();
-    let mut in_turns: Vec<Change> = turns.flat_map(BTreeMap::into_values).flatten().collect();
-    for changes in [&mut changes, &mut in_turns] {
+    let groups = in_groups(world.plan().changes).into_iter();
+    let mut grouped: Vec<Change> = groups.flat_map(BTreeMap::into_values).flatten().collect();
+    for changes in [&mut changes, &mut grouped] {
         changes.sort_by(|a, b| a.order().cmp(&b.order()));
     }
-    assert_eq!(in_turns, changes);
+    assert_eq!(grouped, changes);
 }
 
 #[test]
@@ -185,25 +185,27 @@ fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
     ");
 }
 
-/// Its endpoint changed before it was made, and the turn ends before it is planned again.
+/// Its read was old before the rates allowed it, and the group ends before it is planned again.
 #[test]
 fn registration_that_was_left_out_is_reported() {
     let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1]))).dns("web", []);
     let failed = Outcome::failed("the cluster does not answer");
+    let (permits, in_vain) = (Permits::default(), BTreeSet::new());
     for read in [None, Some(&failed)] {
         let observed = world.observed(&Selection::Everything);
-        let mut turn = Turn::of(Task::Sync, &observed, plan(&observed).changes, None);
-        let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
-        for change in changes {
-            turn.record(change, Effect::Outdated);
+        let changes = plan(&observed).changes;
+        let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+        let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
+        for planned in changes {
+            group.record(planned, Effect::Outdated);
         }
         if let Some(outcome) = read {
-            assert!(matches!(turn.next(true), Step::Read(_)));
-            turn.fail(outcome);
+            assert!(matches!(group.next(true), Step::Read(_)));
+            group.fail(outcome);
         }
-        assert!(matches!(turn.next(read.is_some()), Step::Done));
-        let settled = turn.into_results().applied;
-        let outcomes: Vec<_> = settled.into_iter().map(|it| it.outcome).collect();
+        assert!(matches!(group.next(read.is_some()), Step::Done));
+        let settled = group.into_results().settled;
+        let outcomes: Vec<_> = settled.into_iter().map(|made| made.outcome).collect();
         assert_eq!(outcomes, [Ok(read.cloned().unwrap_or_else(Outcome::out_of_time))]);
     }
 }

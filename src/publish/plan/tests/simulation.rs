@@ -1,15 +1,15 @@
-//! The pass machine on a Cloud Map in memory (`calls`), in place of `apply`: its reads return the world as it is, and
+//! The sync of groups on a Cloud Map in memory (`calls`), in place of `apply`: its reads return the world as it is, and
 //! its changes are made in that world.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::clusters::Interruption;
 use super::world::World;
 use crate::model::{Selection, ServiceKey, ServiceRef};
-use crate::publish::passes::{self, Step, Turn};
+use crate::publish::group::{GroupSync, Results, Step, Target};
 use crate::publish::plan::{
-    Adoption, Change, Extent, GuardBaseline, Holders, Observation, Plan, Rules, Stage, Task, plan,
+    Adoption, Change, ChangesByService, Extent, Holders, Look, Observation, Permits, Plan, Rules,
+    Stage, Task, in_groups, plan,
 };
 
 /// The course of a sync.
@@ -104,50 +104,77 @@ impl Simulation {
         let held = self.held(&plan);
         self.holders =
             observed.holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect();
-        let judged = GuardBaseline::of(&observed, &plan).map(Arc::new);
-        let turns = passes::by_turn(plan.changes, judged.as_ref()).into_iter();
-        let turn = |changes| Turn::of(Task::Sync, &observed, changes, judged.as_ref());
-        self.take(&mut turns.map(turn).collect::<Vec<_>>());
+        let permits = Permits::of(&plan);
+        let in_vain = BTreeSet::new();
+        if observed.counts_on_additions(&plan) {
+            let mut plan = plan;
+            let made = self.take(&observed, plan.take_additions(), None, &in_vain);
+            let mut after = observed.clone();
+            made.enter(&mut after);
+            after.look = Look::AfterAdditions;
+            after.decide_holders();
+            let again = self::plan(&after);
+            let permits = Permits::of(&again).and(&permits);
+            let in_vain = made.in_vain().collect();
+            self.take(&after, again.changes, Some(&permits), &in_vain);
+        } else {
+            self.take(&observed, plan.changes, Some(&permits), &in_vain);
+        }
         self.assert_that_they_stay(&held);
         self.writes - before
     }
 
-    fn take(&mut self, turns: &mut [Turn]) {
-        let mut is_over = vec![false; turns.len()];
+    fn take(
+        &mut self,
+        observed: &Observation,
+        changes: ChangesByService,
+        permits: Option<&Permits>,
+        in_vain: &BTreeSet<Target>,
+    ) -> Results {
+        let groups = in_groups(changes).into_iter();
+        let mut groups: Vec<GroupSync> = groups
+            .map(|changes| GroupSync::new(Task::Sync, observed, changes, permits, in_vain))
+            .collect();
+        let mut is_over = vec![false; groups.len()];
         while is_over.iter().any(|is_over| !is_over) {
-            for (turn, is_over) in turns.iter_mut().zip(&mut is_over) {
+            for (group, is_over) in groups.iter_mut().zip(&mut is_over) {
                 while !*is_over {
-                    *is_over = self.step(turn);
+                    *is_over = self.step(group);
                     if self.course.side_by_side {
                         break;
                     }
                 }
             }
         }
+        let mut results = Results::default();
+        for group in groups {
+            results.extend(group.into_results());
+        }
+        results
     }
 
-    /// One step of a turn. Returns whether the turn is over.
-    fn step(&mut self, turn: &mut Turn) -> bool {
-        match turn.next(true) {
+    /// One step of a group. Returns whether the group is over.
+    fn step(&mut self, group: &mut GroupSync) -> bool {
+        match group.next(true) {
             Step::Make(changes) => {
-                // Those of one pass are under way together.
-                let known = turn.observation.registry.capacity.clone();
-                for change in changes {
-                    let knows_full = known.refusal(&change.place().key).is_some();
-                    let effect = self.make(&change, knows_full);
-                    turn.record(change, effect);
+                // Those of one round are under way together.
+                let known = group.observation.registry.capacity.clone();
+                for planned in changes {
+                    let knows_full = known.refusal(&planned.change.place().key).is_some();
+                    let effect = self.make(&planned.change, knows_full);
+                    group.record(planned, effect);
                 }
             }
             Step::Read(again) => {
-                let mut seen = turn.observation.clone();
+                let mut seen = group.observation.clone();
                 self.read_again(&mut seen, &again.keys, &again.services);
-                turn.observed(seen.reread(&again));
+                group.observed(seen.reread(&again));
             }
             Step::ReadEndpoints(read) => {
                 let services = read.services.into_keys().collect();
-                let mut seen = turn.observation.clone();
+                let mut seen = group.observation.clone();
                 self.read_again(&mut seen, &BTreeSet::new(), &services);
-                turn.endpoints_read(seen.desired);
+                group.endpoints_read(seen.desired);
             }
             Step::Done => return true,
         }

@@ -1,17 +1,18 @@
 //! The second judgement of a run: the removals that are left when all registrations are done, judged on the instances
 //! that are registered then.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Shop, confirmed, held, lost, note_of, noted as noted_on, shops, stand};
 use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Outcome, Place, Selection};
-use crate::publish::passes::{Effect, Step, Turn, by_turn};
+use crate::publish::group::{Effect, GroupSync, PlannedChange, Step};
 use crate::publish::plan::tests::world::{
     World, foreign, key, lines_of, named, ours, own, pod, pods, service, with,
 };
 use crate::publish::plan::{
-    Change, DeregisterReason, Exchange, Extent, GuardBaseline, Plan, Stage, Task, plan,
+    Baseline, Change, DeregisterReason, Exchange, Extent, Look, Permits, Plan, Stage, Task, plan,
 };
 
 /// A Service with so many instances, all of whose pods were replaced by so many others.
@@ -25,10 +26,11 @@ fn replaced(all: &[Replaced<'_>]) -> World {
     })
 }
 
-/// The input of the second judgement, if the plan of a full sync needs one.
-fn judged(world: &World) -> Option<GuardBaseline> {
+/// What the second judgement measures the loss on, if the plan of a full sync needs one.
+fn judged(world: &World) -> Option<Baseline> {
     let observed = world.observed(&Selection::Everything);
-    GuardBaseline::of(&observed, &plan(&observed))
+    let is_judged_again = observed.counts_on_additions(&plan(&observed));
+    is_judged_again.then(|| Baseline::of(&observed, &BTreeSet::new()))
 }
 
 /// The world after so many registrations of each Service; Cloud Map refused the others.
@@ -42,8 +44,9 @@ fn registered(mut world: World, count: usize) -> World {
 }
 
 /// The plan of the removals.
-fn remainder(mut world: World, judged: Option<GuardBaseline>) -> Plan {
-    (world.0.extent, world.0.judged) = (Extent::Remainder, judged.map(Arc::new));
+fn remainder(mut world: World, judged: Option<Baseline>) -> Plan {
+    world.0.look = if judged.is_some() { Look::AfterAdditions } else { Look::Group };
+    world.0.baseline = judged.map(Arc::new);
     world.plan()
 }
 
@@ -161,27 +164,31 @@ fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
     assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Confirmed), 6));
 }
 
-/// The changes of a turn are planned again if the plan is old by then; such a plan is not judged.
+/// The changes of a group are planned again if the plan is old by then; such a plan is not judged.
 #[test]
-fn note_of_a_plan_that_is_old_when_its_turn_begins_is_written_all_the_same() {
+fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     let ready = service("shop/a", "http/a").ready(pods("10.0.1", 0..1));
     let world = shops(&[("a", 3, None), ("b", 2, None)]).service(ready);
     let observed = world.observed(&Selection::Everything);
-    let plan = plan(&observed);
+    let mut plan = plan(&observed);
     assert_eq!(stand(&plan), Some(GuardState::Held));
-    let mut turns = by_turn(plan.changes, None);
-    let mut turn = Turn::of(Task::Sync, &observed, turns.remove(0), None);
-    let Step::Make(changes) = turn.next(true) else { panic!("nothing is due") };
-    assert!(changes.iter().all(Change::is_registration), "the note comes after the additions");
-    let scope = turn.refresh(changes.clone());
-    let read = turn.observation.clone().reread(&scope);
-    turn.refreshed(read);
-    let Step::Make(again) = turn.next(true) else { panic!("nothing is due any more") };
+    let permits = Permits::of(&plan);
+    let in_vain = BTreeSet::new();
+    plan.changes.retain(|service, _| *service == named("shop/a"));
+    let mut group = GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain);
+    let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
+    let is_registration = |planned: &PlannedChange| planned.change.is_registration();
+    assert!(changes.iter().all(is_registration), "the note comes after the additions");
+    let scope = group.refresh(changes.clone(), true);
+    let read = group.observation.clone().reread(&scope);
+    group.observed(read);
+    let Step::Make(again) = group.next(true) else { panic!("nothing is due any more") };
     assert_eq!(again, changes);
-    for change in again {
-        turn.record(change, Effect::Is(Outcome::Applied));
+    for planned in again {
+        group.record(planned, Effect::Is(Outcome::Applied));
     }
-    let Step::Make(notes) = turn.next(true) else { panic!("no note is due") };
+    let Step::Make(notes) = group.next(true) else { panic!("no note is due") };
+    let notes: Vec<Change> = notes.into_iter().map(|planned| planned.change).collect();
     assert!(matches!(notes.as_slice(), [Change::Note { text: Some(_), .. }]), "{notes:?}");
 }
 
@@ -192,7 +199,7 @@ fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
     let place = Place::of(&key("http/old"), &world.0.registry);
     let noted = |attributes, exchange| {
         let mut world = world.clone();
-        world.0.judged = Some(Arc::new(first.clone()));
+        world.0.baseline = Some(Arc::new(first.clone()));
         let instance = "x".to_owned();
         let change = Change::Rewrite {
             place: place.clone(),
@@ -203,7 +210,7 @@ fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
             adopted: None,
         };
         world.0.note(&named("shop/b"), &change);
-        let judged = world.0.judged.expect("it stays");
+        let judged = world.0.baseline.expect("it stays");
         Arc::unwrap_or_clone(judged)
     };
     let exchange = Exchange {

@@ -1,0 +1,51 @@
+//! The order in which the groups of a run begin. It needs no memory between runs, only the clock: runs that are cut short do
+//! not leave the same Services for last, and overlapping runs are seldom at the same one.
+
+use crate::model::{Timestamp, fingerprint};
+
+/// Puts groups, or clusters, into the order of a run that begins at this time: by hash, so a run in the next minute has another
+/// one.
+pub fn shuffle<T>(now: Timestamp, groups: Vec<T>) -> Vec<T> {
+    let minute = (now.as_second() / 60).to_string();
+    let hash = |place: usize| fingerprint::<8>(&[&minute, &place.to_string()]);
+    let mut groups: Vec<(String, T)> =
+        groups.into_iter().enumerate().map(|(place, group)| (hash(place), group)).collect();
+    groups.sort_by(|(one, _), (other, _)| one.cmp(other));
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(minute: i64, count: usize) -> Vec<usize> {
+        let now = Timestamp::from_second(minute * 60).expect("a time");
+        shuffle(now, (0..count).collect())
+    }
+
+    #[test]
+    fn every_group_begins_once_whatever_the_minute() {
+        for count in [0, 1, 2, 3, 7, 12, 80, 97, 1000] {
+            for minute in 29_000_000..29_000_050 {
+                let mut places = order(minute, count);
+                places.sort_unstable();
+                assert_eq!(places, (0..count).collect::<Vec<_>>(), "{count} groups in {minute}");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_successive_minutes_are_seldom_at_the_same_group() {
+        let runs: Vec<Vec<usize>> = (29_000_000..29_000_020).map(|it| order(it, 200)).collect();
+        let last: std::collections::BTreeSet<usize> = runs.iter().map(|run| run[199]).collect();
+        assert!(last.len() > 15, "{last:?} are last");
+        for runs in runs.windows(2) {
+            // The one a quarter ahead of the other, as if it had begun earlier.
+            for ahead in [0, 50, 100, 150] {
+                let pairs = runs[0].iter().cycle().skip(ahead).zip(&runs[1]);
+                let same = pairs.take(200).filter(|(one, other)| one == other).count();
+                assert!(same < 20, "{same} of 200 at the same time");
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Carries out the steps of one group, from its first change to its last. It decides nothing.
+//!
+//! A group waits in line until the rates allow its next changes, and only then reads what they rest on, unless that was read
+//! a moment ago. So the plans of 1,000 groups do not grow old in the queue of the rate. Each change is sent by itself as soon
+//! as it has its token: no call waits for the answer to another one. A group whose cluster answers late leaves the line to
+//! others meanwhile.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Effect, GroupSync, PlannedChange, Results, Step};
+use crate::cloud_map::{Call, Room};
+use crate::error::chain;
+use crate::model::Outcome;
+use crate::publish::apply::GroupCalls;
+use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
+use crate::publish::{Execution, observe};
+
+/// The number of changes of a group made at once. Most of them wait for an operation to end; the client limits the calls.
+const SIDE_BY_SIDE: usize = 256;
+/// An addition rests on a read that is not older: pods come and go, and other runs register.
+const FRESH: Duration = Duration::from_secs(5);
+/// A group begins on a read that is not older than this. In a run that registers much, the next run of the schedule may have
+/// begun meanwhile, and would register the same.
+const RECENT: Duration = Duration::from_secs(1);
+/// Another run that is at the same Service has begun more than one change there, and a read shows them only when their
+/// operations have ended.
+const OTHERS_OPERATIONS: Duration = Duration::from_secs(2);
+/// A group that reads for longer has no places in the line meanwhile.
+const QUICK: Duration = Duration::from_secs(1);
+
+/// A group with the parts of the world that it needs.
+struct Runner<'a> {
+    execution: &'a Execution<'a>,
+    group: GroupSync<'a>,
+    /// The start of the read that the next changes rest on.
+    began: Instant,
+    /// Its end, from which additions may be made for some time; `None` if a part of it was made by an earlier run.
+    observed: Option<Instant>,
+    /// The places in the line of the additions that come next, if the group waited for them before it read.
+    places: Option<(Call, Room)>,
+}
+
+/// Syncs a group to its end. The comparison was read at `observed` or later; `None` if an earlier run has read it.
+pub async fn run<'a>(
+    execution: &'a Execution<'a>,
+    group: GroupSync<'a>,
+    observed: Option<Instant>,
+) -> Results {
+    let began = observed.unwrap_or_else(Instant::now);
+    let observed = observed.filter(|_| group.observation.registry.is_current());
+    let mut runner = Runner { execution, group, began, observed, places: None };
+    // Many groups wait here at a time, so their futures are kept small.
+    Box::pin(runner.run()).await;
+    runner.group.into_results()
+}
+
+/// The call that the changes of a stage are made by, if they register or lead to a registration.
+fn call_of_additions(changes: &[PlannedChange]) -> Option<Call> {
+    match changes.first()?.change.stage() {
+        Stage::Create => Some(Call::CreateService),
+        Stage::Register => Some(Call::RegisterInstance),
+        _ => None,
+    }
+}
+
+impl Runner<'_> {
+    async fn run(&mut self) {
+        loop {
+            let is_open = self.execution.options.deadline.is_open();
+            match self.group.next(is_open) {
+                Step::Make(changes) => self.make(changes).await,
+                Step::Read(scope) => {
+                    if let Some(read) = self.read(&scope).await {
+                        self.group.observed(read);
+                    }
+                }
+                Step::ReadEndpoints(services) => {
+                    let execution = self.execution;
+                    if let Some(read) = self.in_time(execution.read_endpoints(services)).await {
+                        self.group.endpoints_read(read);
+                    }
+                }
+                Step::Done => return,
+            }
+        }
+    }
+
+    /// Makes changes, but those that Cloud Map would only refuse again. If the plan is old when the rates allow the additions,
+    /// it is made again before.
+    async fn make(&mut self, changes: Vec<PlannedChange>) {
+        let mut tried = Vec::new();
+        let mut refused = Vec::new();
+        let answers = self.refusals(&changes);
+        for (planned, answer) in changes.into_iter().zip(answers) {
+            match answer {
+                Some(answer) => refused.push((planned, answer)),
+                None => tried.push(planned),
+            }
+        }
+        let mut places = Room::default();
+        let call = call_of_additions(&tried);
+        if let Some(call) = call {
+            let Some(room) = self.enter_line(call, tried.len()).await else {
+                return self.give_up(tried);
+            };
+            places = room;
+        }
+        if self.is_old_for(&tried) {
+            let changes = tried.into_iter().chain(refused.into_iter().map(|(planned, _)| planned));
+            let read = self.read_anew(changes.collect(), call.map(|call| (call, places))).await;
+            if let Some(read) = read {
+                self.group.observed(read);
+            }
+            return;
+        }
+        self.apply(tried, places).await;
+        for (planned, answer) in refused {
+            self.group.leave(planned, answer);
+        }
+    }
+
+    /// Whether the read that changes rest on is old for them.
+    fn is_old_for(&self, changes: &[PlannedChange]) -> bool {
+        let Some(planned) = changes.first() else { return false };
+        match self.observed {
+            // A note is written on a read of its instance.
+            None => planned.change.stage() != Stage::Note,
+            Some(observed) => call_of_additions(changes).is_some() && observed.elapsed() >= RECENT,
+        }
+    }
+
+    /// Reads what these changes rest on, while their places in the line are kept for a moment.
+    async fn read_anew(
+        &mut self,
+        changes: Vec<PlannedChange>,
+        mut places: Option<(Call, Room)>,
+    ) -> Option<Observation> {
+        // By what an earlier run has read, a service may be missing that a list of this run shows.
+        let is_listed = self.observed.is_some();
+        let scope = self.group.refresh(changes, is_listed);
+        let read = {
+            let mut reading = pin!(self.read(&scope));
+            if let Ok(read) = timeout(QUICK, &mut reading).await {
+                read
+            } else {
+                if let Some((_, room)) = &mut places {
+                    *room = Room::default();
+                }
+                reading.await
+            }
+        };
+        self.places = places;
+        read
+    }
+
+    /// The answers that changes had before, if they are not tried again yet. A person has them tried.
+    fn refusals(&self, changes: &[PlannedChange]) -> Vec<Option<Reason>> {
+        let Execution { task, options, registry, .. } = self.execution;
+        if !task.is_sync() || options.is_direct {
+            return vec![None; changes.len()];
+        }
+        let changes = changes.iter().map(|planned| &planned.change);
+        registry.refusals().standing(changes, &self.group.observation)
+    }
+
+    /// Waits for the places of additions in the line. The groups of a run wait there one after the other, so that those of
+    /// another cluster have their turn between them.
+    async fn enter_line(&mut self, call: Call, calls: usize) -> Option<Room> {
+        if let Some((of, room)) = self.places.take()
+            && of == call
+        {
+            return Some(room);
+        }
+        let execution = self.execution;
+        let enter = async {
+            let next = &execution.next_in_line;
+            let next =
+                if call == Call::CreateService { &next.creation } else { &next.registration };
+            let _next = next.lock().await;
+            execution.registry.cloud_map.enter_line(call, calls).await
+        };
+        execution.options.deadline.until_stop(enter).await.ok()
+    }
+
+    fn give_up(&mut self, changes: Vec<PlannedChange>) {
+        for planned in changes {
+            self.group.record(planned, Effect::Is(Outcome::out_of_time()));
+        }
+    }
+
+    async fn apply(&mut self, changes: Vec<PlannedChange>, mut places: Room) {
+        let Execution { task, registry, options, .. } = self.execution;
+        let cloud_map = &registry.cloud_map;
+        let calls = &GroupCalls::new(
+            cloud_map,
+            &registry.results,
+            options.deadline,
+            self.began,
+            self.observed.unwrap_or_else(Instant::now) + FRESH,
+            &self.group,
+        );
+        let made: Vec<(PlannedChange, Effect)> = stream::iter(changes)
+            .map(|planned| {
+                let place = places.split();
+                async move {
+                    let effect = Box::pin(calls.make(&planned.change, place)).await;
+                    (planned, effect)
+                }
+            })
+            .buffer_unordered(SIDE_BY_SIDE)
+            .collect()
+            .await;
+        registry.note_changed(made.iter().map(|(planned, _)| &planned.change.place().key));
+        if task.is_sync() {
+            let answers = made.iter().map(|(planned, effect)| (&planned.change, effect.refused()));
+            registry.refusals().note(answers, &self.group.observation);
+        }
+        if made.iter().any(|(_, effect)| *effect == Effect::Contested) {
+            _ = options.deadline.until_stop(sleep(OTHERS_OPERATIONS)).await;
+        }
+        for (planned, effect) in made {
+            self.remember(&planned.change, &effect);
+            self.group.record(planned, effect);
+        }
+    }
+
+    /// Tells the memory of the process what a call has changed.
+    fn remember(&self, change: &Change, effect: &Effect) {
+        let registry = self.execution.registry;
+        match (change, effect) {
+            (Change::CreateService { service, .. }, Effect::Created(arn)) => {
+                registry.note_created(service, arn);
+            }
+            (Change::CreateNamespace { .. }, _) => registry.forget_namespaces(),
+            (change, Effect::Contested | Effect::Is(Outcome::Applied | Outcome::Failed { .. }))
+                if change.stage() == Stage::Register =>
+            {
+                // The next run may not be able to read its service any more.
+                let services = &self.group.observation.registry.services;
+                registry.note_registered(services.get(&change.place().key));
+            }
+            _ => {}
+        }
+    }
+
+    async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
+        let mut observation = self.group.observation.clone();
+        // With its ARN a namespace counts as existing, whichever group created it.
+        for namespace in observation.registry.namespaces.values_mut() {
+            let created = || self.execution.registry.results.namespaces.reference(&namespace.name);
+            namespace.arn = namespace.arn.take().or_else(created);
+        }
+        let execution = self.execution;
+        self.in_time(execution.read(observation, scope)).await
+    }
+
+    /// The result of a read; without it the group fails.
+    async fn in_time<T>(
+        &mut self,
+        read: impl Future<Output = Result<T, observe::Error>>,
+    ) -> Option<T> {
+        self.began = Instant::now();
+        let read = self.execution.options.deadline.until_stop(read).await;
+        self.observed = Some(Instant::now());
+        match read {
+            Ok(Ok(read)) => return Some(read),
+            Ok(Err(error)) => self.group.fail(&Outcome::failed(chain(&error))),
+            Err(_) => self.group.fail(&Outcome::out_of_time()),
+        }
+        None
+    }
+}

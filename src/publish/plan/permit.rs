@@ -1,0 +1,48 @@
+//! The permit to take an instance away. It is made here alone, of the comparison that the guard has judged, and asked for by
+//! the sync of a group alone, for each removal of its own plan.
+//!
+//! The plan of a group is not enough: it knows the Services of the group alone. An instance without an endpoint there may be
+//! one that another Service wants, as the comparison shows, which knows all of them.
+
+use std::collections::BTreeSet;
+
+use super::change::Change;
+use super::observation::Plan;
+use crate::model::InstanceKey;
+
+/// The instances that a run may deregister, exchange for others or adopt.
+#[derive(Clone, Debug, Default)]
+pub struct Permits(BTreeSet<InstanceKey>);
+
+impl Permits {
+    /// Those that a judged plan takes. What still waits for something has its permit, too.
+    pub fn of(plan: &Plan) -> Self {
+        let taking = plan.changes.values().flatten().filter(|change| change.needs_permit());
+        Self(taking.filter_map(Change::instance_key).collect())
+    }
+
+    /// Those that are permitted by another comparison, too.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.0.retain(|instance| other.0.contains(instance));
+        self
+    }
+
+    /// Whether a change may be made, as far as a permit is needed for it.
+    pub fn allow(&self, change: &Change) -> bool {
+        let is_permitted = |instance| self.0.contains(&instance);
+        !change.needs_permit() || change.instance_key().is_some_and(is_permitted)
+    }
+}
+
+impl Change {
+    /// Whether the change takes an instance from its Service or owner.
+    pub fn needs_permit(&self) -> bool {
+        self.is_removal() || matches!(self, Self::Rewrite { adopted: Some(_), .. })
+    }
+
+    /// Whether the change removes an instance; an exchange does, too.
+    pub fn is_removal(&self) -> bool {
+        self.loses().is_some()
+    }
+}
