@@ -6,7 +6,7 @@
 //! Lambda payload ─> event ─> function ─────────────────────────────────────────────> answer
 //!                               │ for each cluster                                     ▲
 //!                               ├─> reconcile: connect ─> publish ─> Events            │
-//!                               │     publish: observe ─> plan ─> passes + apply ─> report
+//!                               │     publish: observe ─> plan ─> groups + apply ─> report
 //!                               │     then for each clusterset: publish exports ─> import into each member
 //!                               └─> actions: a question or a purge of a person ─> answer
 //! ```
@@ -22,10 +22,10 @@
 //! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
 //! | [`clients`] | every client, built once a process, by account and Region |
 //! | [`settings`] | the settings, each checked once |
-//! | [`publish`] | Kubernetes into Cloud Map: the two passes on one screen |
+//! | [`publish`] | Kubernetes into Cloud Map: the run of one cluster on one screen |
 //! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change, one call |
 //! | [`import`] | Cloud Map into Kubernetes: observe, plan and apply the objects of the imports of a cluster |
-//! | [`publish::passes`], [`publish::plan`] | pure: the loop over the passes; every rule |
+//! | [`publish::group`], [`publish::plan`] | pure: the sync of one group of Services; every rule |
 //! | [`guard`] | pure: the rules against mass deletion, for instances and for imports |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
 //! | [`clusterset`] | pure: the exports of a clusterset as attributes, and the service that follows from them |
@@ -52,7 +52,9 @@
 //! | claim, holder | a name that a Service asks for; the Service that gets it |
 //! | observation | the input of a plan: the claims and endpoints of the cluster, and the contents of Cloud Map |
 //! | change, plan | one call to Cloud Map; all changes, and all that is held back with the reasons |
-//! | pass, turn | the plan is made again after each pass; Services that wait for one another take one turn |
+//! | comparison, look | the plan of all that a run is about; the plan of one group on a fresh read |
+//! | group | the Services joined by a name that both claim or have instances under; most often one |
+//! | permit | the right of a run to take an instance away, which the judged comparison gives |
 //! | surplus | an instance of ours that no endpoint asks for |
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
 //! | held back | asked for and not done, and a retry does not help |
@@ -61,7 +63,6 @@
 //! | orphan | an instance of ours from a cluster that is not configured for its Cloud Map |
 //! | mirror | what this process last read of one Cloud Map; no change rests on it |
 //! | refusal | a request that Cloud Map would refuse again, and that is not sent for ten minutes |
-//! | first part | the registrations that a full sync makes before it has read all of Cloud Map |
 //! | overlay, offer | the exports of a cluster as this invocation read them there; that importers get them in place of Cloud Map's |
 //! | stale | a member that was not heard of for long |
 //! | adopt | put our marks on an instance that another party registered |

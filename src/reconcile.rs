@@ -80,7 +80,7 @@ pub struct Invocation<'a> {
     pub confirmed: bool,
     /// Whether a person asked for it.
     pub is_direct: bool,
-    /// Whether a person asked for a sync that reads all of Cloud Map, however long that takes.
+    /// Whether a person asked for a sync that reads as much of Cloud Map as there is time for.
     pub is_fresh: bool,
     /// The start of the invocation.
     pub now: Timestamp,
@@ -160,6 +160,11 @@ impl Invocation<'_> {
         Ok(Connection { kubernetes, ..connection })
     }
 
+    /// Whether a person waits for the answer, and has as much read for it as there is time for.
+    pub(crate) fn is_of_person(&self) -> bool {
+        self.mode != Mode::Sync || self.adoption.is_some() || self.confirmed || self.is_fresh
+    }
+
     /// The options for a plan that is made from reads that begin now.
     pub(crate) fn options(&self) -> Options {
         let Self { mode, deadline, now, is_direct, .. } = *self;
@@ -174,16 +179,18 @@ impl Invocation<'_> {
         Ok(self.deadline.until_stop(read).await?.map_err(observe::Error::from)?)
     }
 
-    /// The number of Services of a cluster that claim names for their instances.
+    /// The number of Services of a cluster that claim names for their instances. Their names are read first.
     ///
     /// # Errors
-    /// Returns an error if the cluster could not be read.
-    pub async fn count_claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
+    /// Returns an error if the cluster could not be read, or the namespaces of Cloud Map.
+    pub async fn count_claimants(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+    ) -> Result<usize, Error> {
         let read = self.connected(cluster, async |connection| {
-            let (all, reading) = (&Selection::Everything, self.reading(cluster));
-            let desired = connection.kubernetes.headless_services(all, &reading).await;
-            let desired = desired.map_err(observe::Error::from)?;
-            Ok(desired.all_claims().filter(|claims| claims.publish).count())
+            let claims = self.world(cluster, connection, registry).read_claims().await?;
+            Ok(claims.all_claims().filter(|claims| claims.publish).count())
         });
         self.deadline.until_stop(read).await?
     }

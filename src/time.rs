@@ -69,7 +69,12 @@ impl Deadline {
     /// Work that is given up when half of the time until `stop` is over, with an error then: something that does not
     /// answer leaves as much to all that comes after it.
     pub fn half<W: Future>(&self, work: W) -> Timeout<Pin<Box<W>>> {
-        timeout(self.stop.saturating_duration_since(Instant::now()) / 2, Box::pin(work))
+        timeout(self.left() / 2, Box::pin(work))
+    }
+
+    /// The time in which new work may be started.
+    pub fn left(&self) -> Duration {
+        self.stop.saturating_duration_since(Instant::now())
     }
 
     /// Whether new work may be started.

@@ -35,12 +35,12 @@ const LIMITED: &[(&str, &[&str])] = &[
             "import/plan",
         ],
     ),
-    ("publish/passes", &["error", "model", "publish/plan"]),
+    ("publish/group", &["model", "guard", "publish/plan"]),
     (
         "publish/observe",
         &["error", "model", "cloud_map", "kubernetes", "time", "clusterset", "publish/plan"],
     ),
-    ("publish/apply", &["error", "model", "cloud_map", "time", "publish/passes", "publish/plan"]),
+    ("publish/apply", &["error", "model", "cloud_map", "time", "publish/group", "publish/plan"]),
 ];
 
 /// Folders with those that they must not import, whatever is between them.

@@ -69,7 +69,8 @@ impl Invocation<'_> {
     ) -> Report {
         let mut warnings = Vec::new();
         if let Some(cluster) = kept {
-            warnings.extend(self.warn_of_registration(cluster).await);
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            warnings.extend(self.warn_of_registration(cluster, registry).await);
             warnings.extend(self.warn_of_clusterset(cluster));
         }
         let mut has_exported = false;
@@ -104,10 +105,14 @@ impl Invocation<'_> {
     }
 
     /// A warning that the next sync undoes the purge, if the cluster exists and is configured.
-    async fn warn_of_registration(&self, cluster: &Cluster) -> Option<String> {
+    async fn warn_of_registration(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+    ) -> Option<String> {
         let remedy =
             "remove the cluster from CLUSTERS first, or set publish to \"false\" on its Services";
-        match self.count_claimants(cluster).await {
+        match self.count_claimants(cluster, registry).await {
             Ok(0) => None,
             Err(error) if error.is_cluster_not_found() => None,
             Ok(count) => Some(format!(

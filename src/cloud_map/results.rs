@@ -1,7 +1,7 @@
-//! The results of calls that all turns of an invocation share.
+//! The results of calls that all groups of an invocation share.
 //!
 //! - The namespaces that it has created or found, each at most once.
-//! - The Cloud Map services that it has created, so that the turns of several clusters that need the same one create it
+//! - The Cloud Map services that it has created, so that the groups of several clusters that need the same one create it
 //!   once: an account may create five a second, and each refused creation costs reads besides.
 //! - The namespaces that are full, as a refusal has shown: no API reports what they can take, and a refused call counts
 //!   against the rate limit of the account.
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::Error;
 use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 
-/// The results of calls that all turns of an invocation share.
+/// The results of calls that all groups of an invocation share.
 #[derive(Debug, Default)]
 pub struct SharedResults {
     /// The namespaces that clusters asked for.
@@ -64,7 +64,7 @@ pub struct Created {
 }
 
 impl NewServices {
-    /// The creation of a service, which the first turn that needs it makes. A service that a later read than its creation
+    /// The creation of a service, which the first group that needs it makes. A service that a later read than its creation
     /// has not found was deleted meanwhile, and is created anew: `read` is the start of the read without it.
     pub fn creation(
         &self,
@@ -99,7 +99,7 @@ impl Created {
         Self { arn, service: wanted.clone(), at: Instant::now() }
     }
 
-    /// Whether another turn that wanted this would have created the same.
+    /// Whether another group that wanted this would have created the same.
     pub fn is_as(&self, wanted: &NewService) -> bool {
         let settings = |service: &NewService| {
             let of_records = match service.kind {

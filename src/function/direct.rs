@@ -9,6 +9,7 @@ use crate::actions::explain::Explanation;
 use crate::actions::status::Status;
 use crate::event::{Action, Command, Scope};
 use crate::model::{ClusterArn, Existence, Line, ServiceRef};
+use crate::publish::observe::ReadLimit;
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::report::Report;
@@ -56,7 +57,8 @@ impl Function {
         }
         let plan = self.invocation(false, deadline);
         let query = async || {
-            let registries = self.registries_of(self.selected_clusters(&selections), None).await;
+            let limit = self.read_limit(&plan);
+            let registries = self.registries_of(self.selected_clusters(&selections), limit).await;
             run::Run { function: self, invocation: &plan, registries }
         };
         let invocation = match command.action {
@@ -90,7 +92,8 @@ impl Function {
         let keys = invocation.registries_to_purge(command.registry.as_ref()).await?;
         let configured = self.settings.cluster(&arn);
         let kept = configured.filter(|cluster| keys.contains(&self.clients.registry_of(cluster)));
-        let registries = self.registries(keys, None).await;
+        let limit = ReadLimit::of_person(deadline);
+        let registries = self.registries(keys, limit).await;
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
         if let Some(first) = report.clusters.first_mut().filter(|_| !command.confirm) {
             let existence = self.existence(&arn, deadline).await;

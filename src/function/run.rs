@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 
@@ -16,7 +15,7 @@ use crate::model::{Line, Selection};
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::shuffle;
 use crate::reconcile::{Error, Invocation};
-use crate::report::{ClusterReport, Dropped, Mode, Report};
+use crate::report::{ClusterReport, Dropped, Report};
 use crate::settings::Cluster;
 use crate::time::Deadline;
 
@@ -37,8 +36,8 @@ impl Function {
         invocation: &Invocation<'_>,
         selections: &Selections,
     ) -> (Report, Vec<usize>) {
-        let time = time_to_read(invocation);
-        let registries = self.registries_of(self.selected_clusters(selections), time).await;
+        let limit = self.read_limit(invocation);
+        let registries = self.registries_of(self.selected_clusters(selections), limit).await;
         let mut run = Run { function: self, invocation, registries };
         // Another order each minute: clusters that take all their time starve no other.
         let in_order = shuffle(invocation.now, selections.iter().collect());
@@ -52,7 +51,7 @@ impl Function {
         let others = members.keys().map(|index| &self.settings.clusters[*index]);
         let others = others.map(|cluster| self.clients.registry_of(cluster));
         let others = others.filter(|key| !run.registries.contains_key(key)).collect();
-        run.registries.extend(self.registries(others, time).await);
+        run.registries.extend(self.registries(others, limit).await);
         if !members.is_empty() {
             let (registries, members) = (&run.registries, &members);
             let clustersets =
@@ -91,33 +90,39 @@ impl Function {
         memories.entry(key.clone()).or_default().clone()
     }
 
-    /// The registries of these clusters, each read at most once, in this time.
+    /// The limits of the reads of an invocation.
+    pub(super) fn read_limit(&self, invocation: &Invocation<'_>) -> ReadLimit {
+        let deadline = invocation.deadline;
+        if invocation.is_of_person() {
+            return ReadLimit::of_person(deadline);
+        }
+        let period = self.settings.rules.guard.period.unsigned_abs();
+        let limit = ReadLimit::of_schedule(self.settings.quota_share, deadline, period);
+        self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
+    }
+
+    /// The registries of these clusters, each read at most once, within these limits.
     pub(super) async fn registries_of(
         &self,
         clusters: impl IntoIterator<Item = &Cluster>,
-        time: Option<Duration>,
+        limit: ReadLimit,
     ) -> Registries {
         let keys = clusters.into_iter().map(|cluster| self.clients.registry_of(cluster));
-        self.registries(keys.collect(), time).await
+        self.registries(keys.collect(), limit).await
     }
 
     /// These registries.
     pub(super) async fn registries(
         &self,
         keys: BTreeSet<RegistryKey>,
-        time: Option<Duration>,
+        limit: ReadLimit,
     ) -> Registries {
         let mut registries = BTreeMap::new();
         for key in keys {
             let cloud_map = self.clients.cloud_map(&key).await;
             let only = self.settings.rules.namespaces.clone();
             let (memory, now) = (self.memory(&key), self.clock.now());
-            let limit = time.map(|time| {
-                let times = (time, self.settings.rules.guard.period.unsigned_abs());
-                let limit = ReadLimit::new(self.settings.quota_share, times);
-                self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
-            });
-            let registry = SharedRegistry::new(cloud_map, only, memory, (now, limit));
+            let registry = SharedRegistry::new(cloud_map, only, memory, now, limit);
             registries.insert(key, registry);
         }
         registries
@@ -173,17 +178,6 @@ fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>
             && clusters.values().all(|cluster| cluster.is_followed(selection))
     };
     selections.iter().all(is_complete)
-}
-
-/// The time that an invocation has for its reads of Cloud Map; `None` if it takes as long as it needs. A person who
-/// confirms, adopts or asks for a plan has everything read.
-fn time_to_read(invocation: &Invocation<'_>) -> Option<Duration> {
-    let reads_all = invocation.mode != Mode::Sync
-        || invocation.adoption.is_some()
-        || invocation.confirmed
-        || invocation.is_fresh;
-    let stop = invocation.deadline.stop;
-    (!reads_all).then(|| stop.saturating_duration_since(tokio::time::Instant::now()))
 }
 
 /// The report of a cluster, also of one that could not be read.

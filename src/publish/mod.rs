@@ -8,8 +8,8 @@
 //!
 //! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the comparison on, which purges and the records
 //! of a clusterset also use. [`observe`] makes all reads, [`plan`] has all rules, [`group`] is the sync of one group of
-//! Services as a pure machine, and [`apply`] makes one change by one call. Groups are synced side by side. [`report`] is the
-//! output for a person.
+//! Services as a pure machine, `steps` carries out its steps, and [`apply`] makes one change by one call. Groups are synced
+//! side by side. [`report`] is the output for a person.
 
 pub mod apply;
 pub mod exports;
@@ -17,6 +17,7 @@ pub mod group;
 pub mod observe;
 pub mod plan;
 pub mod report;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -158,8 +159,8 @@ impl<'a> Execution<'a> {
             return Published { report, held_back, created, standing: BTreeSet::new() };
         }
         let mut comparison = Cow::Borrowed(observation);
-        let mut permits = permits(observation, &plan);
-        plan.leave_out(&early.settled);
+        let mut permits = permits(self.task, observation, &plan);
+        plan.leave_out(early.made());
         let mut done = Done::default();
         done.add(early);
         if self.task.is_sync() && observation.counts_on_additions(&plan) {
@@ -201,7 +202,7 @@ impl<'a> Execution<'a> {
         groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > FEW);
         let groups = groups.into_iter().map(|changes| {
             let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
-            group::run::run(self, group, observed)
+            steps::carry_out(self, group, observed)
         });
         let mut groups = stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE);
         while let Some(of_group) = groups.next().await {
@@ -248,11 +249,13 @@ impl<'a> Execution<'a> {
         early: &mut Results,
     ) -> Result<Observation, Failed> {
         let deadline = self.options.deadline;
-        let known = deadline.until_stop(Box::pin(world.observe_known())).await;
-        let (desired, known) = known.map_err(observe::Error::from)??;
+        let desired = deadline.until_stop(Box::pin(world.read_cluster())).await;
+        let desired = desired.map_err(observe::Error::from)??;
+        let known = Box::pin(world.observe_known(desired.clone()));
         let rest = Box::pin(world.observe_all(&Selection::Everything, Some(desired)));
         let add = async {
-            let Some(known) = known else { return };
+            // If it fails, the read of the rest does.
+            let Ok(Ok(Some(known))) = deadline.until_stop(known).await else { return };
             let due = Due {
                 comparison: &known,
                 observed: None,
@@ -279,10 +282,10 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// The permits for the removals of a judged plan. A full run gives none before all services that have instances were asked:
-/// what it does not know may be what a removal waits for.
-fn permits(observation: &Observation, plan: &Plan) -> Permits {
-    if observation.extent.is_whole() && !observation.registry.is_whole() {
+/// The permits for the removals of a judged plan. A full sync gives none before all services that have instances were
+/// asked: what it does not know may be what a removal waits for.
+fn permits(task: Task<'_>, observation: &Observation, plan: &Plan) -> Permits {
+    if task.is_sync() && observation.extent.is_whole() && !observation.registry.is_whole() {
         Permits::default()
     } else {
         Permits::of(plan)

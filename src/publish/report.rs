@@ -1,7 +1,7 @@
 //! The report of one cluster, from a plan and the outcomes of its changes, and its Events: a warning for each Service and
 //! reason of the items that are held back, and news for each Service and name whose instances the run changed.
 //!
-//! The changes of a turn become lines when it ends: a change with its attributes is several times as large, and a first
+//! The changes of a group become lines when it ends: a change with its attributes is several times as large, and a first
 //! sync makes tens of thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,9 @@ pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterRe
     let oldest = observation.registry.oldest_read();
     let age = oldest.map(|oldest| observation.now.as_second() - oldest.as_second());
     let oldest_read = usize::try_from(age.unwrap_or_default()).unwrap_or_default();
-    ClusterReport { unread: observation.registry.never_read(), oldest_read, ..report }
+    let unread = observation.registry.never_read();
+    let unread_names = observation.unread_names();
+    ClusterReport { unread, unread_names, oldest_read, ..report }
 }
 
 /// The report of a plan and the outcomes of its changes.
@@ -185,15 +187,15 @@ impl ChangeLines {
     }
 }
 
-/// The line of a change that was made in the turn of a Service.
-fn line(turn: ServiceRef, change: &Change, outcome: Outcome) -> Line {
+/// The line of a change that was planned for a Service.
+fn line(planned_for: ServiceRef, change: &Change, outcome: Outcome) -> Line {
     let verb = change.verb();
     let (code, object) = match (verb, change.instance()) {
         (Verb::CreateNamespace, _) => (Verb::Create, "namespace"),
         (_, None) => (verb, "service"),
         (_, Some(instance)) => (verb, instance),
     };
-    let service = change.marked().cloned().unwrap_or(turn);
+    let service = change.marked().cloned().unwrap_or(planned_for);
     let line = Line::new(verb.sign(), code.as_str(), change.detail(), outcome).about(service);
     Line { object: Some(object.to_owned()), ..line }
 }

@@ -26,11 +26,12 @@ impl ClusterReport {
         Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
-    /// Whether the cluster was read and every change was made. A held-back change does not count, since a retry does
-    /// not help.
+    /// Whether the cluster was read, and Cloud Map under its names, and every change was made. A held-back change does not
+    /// count, since a retry does not help.
     pub fn is_complete(&self) -> bool {
         let open = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::open);
-        self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
+        let is_read = self.error.is_none() && self.unread_names == 0;
+        is_read && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
     }
 
     /// Whether no failed change of the clusterset is left that a retry can make for the selected Services. A cluster that
@@ -88,6 +89,7 @@ impl ClusterReport {
         }
         self.lines.extend(other.lines);
         self.unread = self.unread.max(other.unread);
+        self.unread_names = self.unread_names.max(other.unread_names);
         self.oldest_read = self.oldest_read.max(other.oldest_read);
         self.guard = self.guard.or(other.guard);
         self.error = self.error.or(other.error);

@@ -112,6 +112,9 @@ pub struct ClusterReport {
     /// The Cloud Map services with instances that this process has not had the time to read yet.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub unread: usize,
+    /// Those of them under names that Services of the cluster hold. Until they are read no full sync is good.
+    #[serde(skip_serializing_if = "cluster::is_zero")]
+    pub unread_names: usize,
     /// The age in seconds of the oldest read of a Cloud Map service, if a run has not had the time to read all.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub oldest_read: usize,

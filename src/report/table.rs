@@ -61,10 +61,14 @@ impl Display for ClusterReport {
         }
         self.services.iter().try_for_each(|service| service.fmt(f))?;
         if (self.unread, self.oldest_read) != (0, 0) {
-            let Self { unread, oldest_read, .. } = self;
+            let Self { unread, unread_names, oldest_read, .. } = self;
+            let own = match unread_names {
+                0 => String::new(),
+                names => format!(", {names} of them under names of this cluster"),
+            };
             writeln!(
                 f,
-                "  = {unread} Cloud Map services not read yet; the oldest read is {oldest_read} s old"
+                "  = {unread} Cloud Map services not read yet{own}; the oldest read is {oldest_read} s old"
             )?;
         }
         self.lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;

@@ -15,7 +15,7 @@ use crate::import::observe::StandingParts;
 use crate::import::{Imported, OwnRecord, sources};
 use crate::model::{ClusterId, ClustersetId, Overlay, Selection, ServiceRef};
 use crate::publish::exports::Offer;
-use crate::publish::observe::{ReadClusterset, Served, SharedRegistry};
+use crate::publish::observe::{ReadClusterset, ReadLimit, Served, SharedRegistry};
 use crate::publish::shuffle;
 use crate::reconcile::{Invocation, Joined};
 
@@ -196,7 +196,8 @@ impl Clustersets<'_> {
         }
         let members = self.join_again(&outdated).await;
         let clusters = members.values().flatten().map(|joined| joined.cluster);
-        let registries = self.function.registries_of(clusters, None).await;
+        let limit = ReadLimit::of_person(self.invocation.deadline);
+        let registries = self.function.registries_of(clusters, limit).await;
         let looking = Clustersets { registries: &registries, members: &members, ..*self };
         let offered = looking.offered_again(imports, &outdated).await;
         let count = outdated.len();

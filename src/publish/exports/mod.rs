@@ -2,7 +2,7 @@
 //! Services; their records switch them on and off:
 //!
 //! ```text
-//! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
+//! records of ended exports go ─> instances (publish: plan, group, apply) ─> records of exports and cluster
 //! ```
 //!
 //! `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among them the

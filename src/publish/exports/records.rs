@@ -192,9 +192,9 @@ impl<'w> Kept<'w> {
 
     fn records(&self, wanted: RecordsById) -> WantedRecords {
         let place = Place::of(&self.key, &self.observation.registry);
-        let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
+        let in_one_group = !self.observation.registry.services.contains_key(&self.key);
         let (ended, taken_off) = (BTreeSet::new(), Vec::new());
-        WantedRecords { place, wanted, ended, in_one_turn, taken_off }
+        WantedRecords { place, wanted, ended, in_one_group, taken_off }
     }
 
     async fn apply(&self, records: &WantedRecords, options: Options) -> Published {

@@ -1,4 +1,4 @@
-//! The sync of one group of Services, as a pure state machine: effects in, next step out. `run` makes the changes and does
+//! The sync of one group of Services, as a pure state machine: effects in, next step out. `steps` makes the changes and does
 //! the reads of a [`Step`]; the property tests do the same on a Cloud Map in memory.
 //!
 //! ```text
@@ -17,7 +17,6 @@
 
 mod order;
 mod round;
-pub(super) mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -440,6 +439,12 @@ impl Results {
         })
     }
 
+    /// The changes that were carried out.
+    pub fn made(&self) -> impl Iterator<Item = &Change> {
+        let made = self.settled.iter().filter(|made| made.outcome == Ok(Outcome::Applied));
+        made.map(|made| &made.change)
+    }
+
     /// The changes that were tried in vain.
     pub fn in_vain(&self) -> impl Iterator<Item = Target> {
         let settled = self.settled.iter().filter(|made| made.outcome != Ok(Outcome::Applied));
@@ -448,9 +453,8 @@ impl Results {
 
     /// Enters the additions into an observation, which may show some of them. Its loss is measured on what it had before.
     pub fn enter(&self, observation: &mut Observation) {
-        let made = self.settled.iter().filter(|made| made.outcome == Ok(Outcome::Applied));
-        let registered = made.clone().filter(|made| matches!(made.change, Change::Register { .. }));
-        let registered = registered.filter_map(|made| made.change.instance_key()).collect();
+        let registered = self.made().filter(|change| matches!(change, Change::Register { .. }));
+        let registered = registered.filter_map(Change::instance_key).collect();
         if observation.baseline.is_none() {
             observation.baseline = Some(Arc::new(Baseline::of(observation, &registered)));
         }
@@ -461,6 +465,7 @@ impl Results {
         for (namespace, message) in &self.full {
             observation.registry.capacity.refuse(namespace, message);
         }
+        let made = self.settled.iter().filter(|made| made.outcome == Ok(Outcome::Applied));
         for SettledChange { service, change, .. } in made {
             observation.note(service, change);
         }

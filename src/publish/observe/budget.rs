@@ -1,16 +1,19 @@
 //! The budget of a run: it reads the instances of services that are due now for most of its time, and those that are due by
-//! their age alone for a third of its time or of the interval of the schedule, so that runs do not pile up. Changes rest
-//! on no older reads (`plan::part`). A run that is to read everything has no budget. A list of services that takes long
-//! at the rates of the account is not read in each run.
+//! their age alone for a third of its time or of the interval of the schedule, so that runs do not pile up. A person who
+//! asks has as much read as there is time for. A list of services that takes long at the rates of the account is not read
+//! in each run of the schedule.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
+
 use super::mirror::ListCalls;
 use crate::cloud_map::{Call, QuotaShare, Rate};
 use crate::model::{CloudMapService, ServiceKey};
+use crate::time::Deadline;
 
 /// The part of the time that reads of services that are due by their age may take, and the part of a run's time for all.
 const REFRESH: f64 = 1.0 / 3.0;
@@ -27,40 +30,52 @@ pub(super) const PAGE: usize = 100;
 pub struct ReadLimit {
     /// The calls that read instances of services that are due by their age.
     refresh: usize,
-    /// The calls that read instances.
-    all: usize,
-    /// The rates of `ListServices` and `GetService`.
+    /// The most calls that read instances.
+    most: usize,
+    /// The mirror is not filled any longer then.
+    until: Instant,
+    /// The rates of `ListServices` and `GetService`; `None` if no list of an earlier run stands.
+    lists: Option<ListRates>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ListRates {
     pages: Rate,
     services: Rate,
 }
 
 impl ReadLimit {
-    /// The limits of a run that is given a time, and has a period until the next one, by the rates of an account.
-    pub fn new(share: QuotaShare, (given, period): (Duration, Duration)) -> Self {
-        let calls = |time| share.calls_in(Call::ListInstances, time).max(1);
-        Self {
-            refresh: calls(given.min(period).mul_f64(REFRESH)),
-            all: calls(given.mul_f64(READ)),
+    /// The limits of a run that a person asks for: all is read for which there is time.
+    pub fn of_person(deadline: Deadline) -> Self {
+        let until = Instant::now() + deadline.left().mul_f64(READ);
+        Self { refresh: usize::MAX, most: usize::MAX, until, lists: None }
+    }
+
+    /// The limits of a run that has a period until the next one, by the rates of an account.
+    pub fn of_schedule(share: QuotaShare, deadline: Deadline, period: Duration) -> Self {
+        let time = deadline.left().min(period).mul_f64(REFRESH);
+        let refresh = share.calls_in(Call::ListInstances, time);
+        let lists = ListRates {
             pages: share.apply_to(Call::ListServices.rate()),
             services: share.apply_to(Call::GetService.rate()),
-        }
+        };
+        Self { refresh: refresh.max(1), lists: Some(lists), ..Self::of_person(deadline) }
     }
 
     /// The same with this number of reads of instances, and two pages of a list of services a second.
     #[must_use]
     pub fn of_calls(self, calls: usize) -> Self {
-        Self {
-            refresh: calls,
-            all: calls * 12 / 5,
-            pages: Rate { per_second: 2.0, burst: 2.0 },
-            ..self
-        }
+        let pages = Rate { per_second: 2.0, burst: 2.0 };
+        let lists = self.lists.map(|rates| ListRates { pages, ..rates });
+        Self { refresh: calls, most: calls * 12 / 5, lists, ..self }
     }
 
     /// The time for which a list stands that took these calls.
     fn list_stands(&self, calls: ListCalls) -> Duration {
-        let pages = self.pages.forced_time(calls.pages);
-        pages.max(self.services.forced_time(calls.services)) * LIST_STANDS
+        self.lists.map_or(Duration::ZERO, |rates| {
+            let pages = rates.pages.forced_time(calls.pages);
+            pages.max(rates.services.forced_time(calls.services)) * LIST_STANDS
+        })
     }
 }
 
@@ -74,8 +89,7 @@ impl CloudMapService {
 /// The budget of one run.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// `None` if the run reads everything.
-    limit: Option<ReadLimit>,
+    limit: ReadLimit,
     /// The services that are read for their age, once one is asked for: a message asks for none.
     oldest: OnceLock<BTreeSet<ServiceKey>>,
     spent: AtomicUsize,
@@ -84,7 +98,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub fn new(limit: Option<ReadLimit>) -> Self {
+    pub fn new(limit: ReadLimit) -> Self {
         Self {
             limit,
             oldest: OnceLock::new(),
@@ -93,25 +107,27 @@ impl Budget {
         }
     }
 
+    /// Whether all of this number of services may be read for their age.
+    pub fn covers(&self, services: usize) -> bool {
+        services <= self.limit.refresh
+    }
+
     /// Whether a service is read for its age: `oldest` has the services that were read longest ago, for a number of calls.
     pub fn is_oldest(
         &self,
         key: &ServiceKey,
         oldest: impl FnOnce(usize) -> BTreeSet<ServiceKey>,
     ) -> bool {
-        let Some(limit) = self.limit else { return true };
-        let is_oldest = self.oldest.get_or_init(|| oldest(limit.refresh)).contains(key);
+        let is_oldest = self.oldest.get_or_init(|| oldest(self.limit.refresh)).contains(key);
         if !is_oldest {
             self.has_left.store(true, Ordering::Relaxed);
         }
         is_oldest
     }
 
-    /// Whether the instances of a service, of so many pages, are read in this run. The last one may take more calls than are
-    /// left, since no later run would have more for it.
+    /// Whether the instances of a service, of so many pages, are read in this run.
     pub fn spend(&self, pages: usize) -> bool {
-        let Some(limit) = self.limit else { return true };
-        let is_read = self.spent.load(Ordering::Relaxed) < limit.all;
+        let is_read = self.spent.load(Ordering::Relaxed) < self.limit.most;
         if is_read {
             self.spent.fetch_add(pages, Ordering::Relaxed);
         } else {
@@ -120,9 +136,15 @@ impl Budget {
         is_read
     }
 
-    /// The time for which a list stands that took these calls. If everything is read, no list of an earlier run stands.
+    /// Returns when no more services are read in this run.
+    pub async fn over(&self) {
+        sleep_until(self.limit.until).await;
+        self.has_left.store(true, Ordering::Relaxed);
+    }
+
+    /// The time for which a list stands that took these calls. If a person asks, no list of an earlier run stands.
     pub fn list_stands(&self, calls: ListCalls) -> Duration {
-        self.limit.map_or(Duration::ZERO, |limit| limit.list_stands(calls))
+        self.limit.list_stands(calls)
     }
 
     /// Whether a service was left to a later run.
@@ -136,24 +158,34 @@ mod tests {
     use super::*;
 
     fn limit(share: f64, given: u64, period: u64) -> ReadLimit {
-        let times = (Duration::from_mins(given), Duration::from_mins(period));
-        ReadLimit::new(QuotaShare::new(share).expect("a share"), times)
+        let share = QuotaShare::new(share).expect("a share");
+        let deadline = Deadline::after(Duration::from_mins(given));
+        ReadLimit::of_schedule(share, deadline, Duration::from_mins(period))
     }
 
-    #[tokio::test]
-    async fn a_third_of_the_interval_is_for_what_is_due_by_age_and_the_run_for_the_rest() {
+    #[tokio::test(start_paused = true)]
+    async fn a_third_of_the_interval_is_for_what_is_due_by_age() {
         for (share, given, period, expected) in [
-            (0.5, 1, 1, (500, 1200)),
-            (0.5, 5, 1, (500, 6000)),
-            (0.5, 1, 5, (500, 1200)),
-            (0.5, 5, 5, (2500, 6000)),
+            // The last 15 % of the time of an invocation are for what was begun before.
+            (0.5, 1, 1, 425),
+            (0.5, 5, 1, 500),
+            (0.5, 1, 5, 425),
+            (0.5, 5, 5, 2125),
             // Beyond the rates of the account no run gains anything.
-            (1000.0, 1, 1, (1000, 2400)),
-            (0.001, 1, 1, (1, 2)),
+            (1000.0, 1, 1, 850),
+            (0.001, 1, 1, 1),
         ] {
-            let limit = limit(share, given, period);
-            assert_eq!((limit.refresh, limit.all), expected, "{share} {given} {period}");
+            assert_eq!(limit(share, given, period).refresh, expected, "{share} {given} {period}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_are_over_after_four_fifths_of_the_time() {
+        let (start, deadline) = (Instant::now(), Deadline::after(Duration::from_mins(5)));
+        let budget = Budget::new(ReadLimit::of_person(deadline));
+        assert!((0..9000).all(|_| budget.spend(3)) && !budget.has_left());
+        budget.over().await;
+        assert!(budget.has_left() && start.elapsed() == Duration::from_secs(204));
     }
 
     fn key(name: &str) -> ServiceKey {
@@ -162,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_page_is_a_call_and_the_last_service_may_take_more() {
-        let budget = Budget::new(Some(ReadLimit { refresh: 2, all: 4, ..limit(1.0, 1, 1) }));
+        let budget = Budget::new(ReadLimit { refresh: 2, most: 4, ..limit(1.0, 1, 1) });
         let oldest = |calls| {
             assert_eq!(calls, 2);
             [key("old")].into()
@@ -183,17 +215,15 @@ mod tests {
             (0.5, calls(105, 10_025), 1200),
             (1000.0, calls(100, 100), 0),
         ] {
-            let stands = Budget::new(Some(limit(share, 1, 1))).list_stands(list);
+            let stands = Budget::new(limit(share, 1, 1)).list_stands(list);
             assert_eq!(stands.as_secs(), seconds, "{list:?}");
         }
     }
 
-    #[test]
-    fn run_without_limit_leaves_nothing() {
-        let budget = Budget::new(None);
-        assert!((0..9000).all(|_| budget.spend(3)));
-        assert!(budget.is_oldest(&key("web"), |_| BTreeSet::new()));
+    #[tokio::test]
+    async fn no_list_stands_for_a_person() {
+        let budget = Budget::new(ReadLimit::of_person(Deadline::after(Duration::from_mins(5))));
         let list = ListCalls { pages: 9000, services: 9000 };
-        assert!(budget.list_stands(list).is_zero() && !budget.has_left());
+        assert!(budget.list_stands(list).is_zero());
     }
 }

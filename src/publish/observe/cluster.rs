@@ -26,12 +26,12 @@ impl World<'_> {
         selection: &Selection,
         cluster: Option<Desired>,
     ) -> Result<Observation, Error> {
-        let all = &Selection::Everything;
-        let (desired, registry) = match cluster {
-            None => tokio::join!(self.claims_of(all), self.registry.read()),
-            Some(desired) => (Ok(desired), self.registry.read().await),
+        let desired = match cluster {
+            None => self.read_claims().await?,
+            Some(desired) => desired,
         };
-        let mut observation = self.observation(selection, desired?, registry?);
+        let registry = self.registry.read().await?;
+        let mut observation = self.observation(selection, desired, registry);
         self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
         let named = observation.claimed_namespaces();
         self.registry.read_shared(&mut observation.registry, &named).await?;
@@ -118,22 +118,47 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Reads the cluster. Also returns it with what the process knows of Cloud Map, whenever it read that: of each name that it
-    /// has not read, nothing. `None` if it has never read all of it.
+    /// Reads the claims of the cluster. The names that they mean are read before others from now on.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read, or the namespaces.
-    pub async fn observe_known(&self) -> Result<(Desired, Option<Observation>), Error> {
+    pub async fn read_claims(&self) -> Result<Desired, Error> {
         let all = &Selection::Everything;
-        let desired = self.observe_endpoints(self.claims_of(all).await?).await?;
+        let (claims, namespaces) =
+            tokio::join!(self.claims_of(all), self.registry.first_namespaces());
+        let registry = Registry { namespaces: namespaces?, ..Registry::default() };
+        let mut read = self.observation(all, claims?, registry);
+        read.expect_namespaces();
+        let read = read.decided(all);
+        self.registry.note_claims(read.holders.keys());
+        Ok(read.desired)
+    }
+
+    /// Reads the cluster: its claims and endpoints.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read, or the namespaces.
+    pub async fn read_cluster(&self) -> Result<Desired, Error> {
+        self.observe_endpoints(self.read_claims().await?).await
+    }
+
+    /// The cluster with what the process knows of Cloud Map, whenever it read that: of each name that it has not read, nothing.
+    /// A process that has never read all of it knows the names of its clusters when they were read, which come first. `None`
+    /// if all is read by then.
+    ///
+    /// # Errors
+    /// Returns an error if the namespaces could not be read.
+    pub async fn observe_known(&self, desired: Desired) -> Result<Option<Observation>, Error> {
+        let all = &Selection::Everything;
+        let has_read_all = self.registry.memory.places(&self.owner, all).is_some();
+        if !has_read_all && !self.registry.own_names_read().await {
+            return Ok(None);
+        }
         let registry = self.registry.remembered().await?;
-        let known = self.observation(all, desired.clone(), registry);
+        let known = self.observation(all, desired, registry);
         let mut known = Observation { extent: Extent::Part, ..known };
         known.expect_namespaces();
-        let known = known.decided(all);
-        self.registry.note_claims(known.holders.keys());
-        let has_read_all = self.registry.memory.places(&self.owner, all).is_some();
-        Ok((desired, has_read_all.then_some(known)))
+        Ok(Some(known.decided(all)))
     }
 
     /// The names under which the process has seen something of the cluster.
@@ -142,19 +167,16 @@ impl World<'_> {
         places.unwrap_or_default()
     }
 
-    /// Reads the observation that a plan for the selected Services needs, without tags and the endpoints of others.
-    /// Returns `None` if everything has to be read.
+    /// Reads the observation that a plan for the selected Services needs, without tags and the endpoints of others. The
+    /// instances of a Service under names that it does not hold are found where this process has seen them; if it has never
+    /// read all of Cloud Map, the Service is left.
     pub(super) async fn observe_part(
         &self,
         selection: &Selection,
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
-    ) -> Result<Option<Observation>, Error> {
-        let places = self.registry.memory.places(&self.owner, selection);
-        if !namespaces.is_empty() && places.is_none() {
-            // Only the marks of instances show which Services are gone from a namespace.
-            return Ok(None);
-        }
+    ) -> Result<Observation, Error> {
+        let has_read_all = self.registry.memory.places(&self.owner, selection).is_some();
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
             self.claims_of(selection),
@@ -173,15 +195,20 @@ impl World<'_> {
                 && (!self.may_export || !self.is_unknown(&observed, service))
         });
         if !observed.holds_names_exclusively(&asked) {
-            if places.is_none() {
-                return Ok(None);
-            }
             let desired = self.claims_of(&Selection::Everything).await?;
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
+        if !has_read_all {
+            asked.retain(|service| {
+                services.contains(service)
+                    && !observed.holds_names_exclusively(&BTreeSet::from([service.clone()]))
+            });
+            let of_namespaces = namespaces.iter().map(|namespace| ServiceRef::new(namespace, "*"));
+            observed.left = asked.into_iter().chain(of_namespaces).collect();
+        }
         take_endpoints(&mut observed.desired, endpoints);
-        Ok(Some(observed))
+        Ok(observed)
     }
 
     /// Whether a Service claims nothing, and is known to have had no instance.

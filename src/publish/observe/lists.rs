@@ -13,12 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, future, stream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
 
 use super::budget::PAGE;
 use super::mirror::{ListCalls, Moment, Services};
@@ -70,6 +71,71 @@ fn poll_next(waiting: &mut Waiting, context: &mut Context<'_>) -> Poll<Option<Un
     if is_open { Poll::Pending } else { Poll::Ready(None) }
 }
 
+/// The time between two looks at the reads of records that have not ended.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The reads of the clusters' own names that have not ended.
+#[derive(Default)]
+struct OwnNames(Mutex<OpenReads>);
+
+#[derive(Default)]
+struct OpenReads {
+    own: BTreeSet<ServiceKey>,
+    others: usize,
+    /// Whether the namespaces of own names are listed, and whether all are.
+    own_listed: bool,
+    all_listed: bool,
+}
+
+impl OwnNames {
+    /// With fewer other reads that are left, it is not worth the while to begin before them: they take two seconds.
+    const FEW: usize = 50;
+
+    fn enqueue(&self, queue: Queue, key: &ServiceKey) {
+        let mut open = self.lock();
+        match queue {
+            Queue::Own => _ = open.own.insert(key.clone()),
+            Queue::Due | Queue::Aged => open.others += 1,
+        }
+    }
+
+    /// Whether a read of one of these services has not ended, or a list may show more of them.
+    fn has_open(&self, is_asked: &impl Fn(&ServiceKey) -> bool) -> bool {
+        let open = self.lock();
+        !open.all_listed || open.own.iter().any(is_asked)
+    }
+
+    fn end_own_lists(&self, registry: &SharedRegistry) {
+        self.lock().own_listed = true;
+        self.note_end(registry);
+    }
+
+    fn end_lists(&self) {
+        self.lock().all_listed = true;
+    }
+
+    fn end_read(&self, key: &ServiceKey, registry: &SharedRegistry) {
+        {
+            let mut open = self.lock();
+            if !open.own.remove(key) {
+                open.others = open.others.saturating_sub(1);
+            }
+        }
+        self.note_end(registry);
+    }
+
+    fn note_end(&self, registry: &SharedRegistry) {
+        let open = self.lock();
+        if open.own_listed && open.own.is_empty() && open.others >= Self::FEW {
+            registry.note_own_names_read();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OpenReads> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Counts the calls that read lists.
 #[derive(Default)]
 struct CallCounter {
@@ -100,6 +166,7 @@ impl SharedRegistry {
             records.any(|namespace| namespace.id == key.namespace)
         };
         let (queues, mut waiting) = queues();
+        let own = &OwnNames::default();
         let lists = async {
             // A namespace that is listed a second time shows its services again.
             let begun = Mutex::new(BTreeSet::new());
@@ -112,13 +179,18 @@ impl SharedRegistry {
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
                 let queue = if is_record { Some(Queue::Own) } else { self.queue_of(key) };
                 if let Some(queue) = queue.filter(|_| begun.insert(service.arn.clone())) {
+                    own.enqueue(queue, key);
                     // The receiver exists until this sender is dropped.
                     _ = queues[queue as usize].send(Unread::new(key, service));
                 }
             };
-            let listed = self.list(namespaces.iter().copied(), self.began, enqueue).await;
+            let (first, others) = self.with_own_names(&namespaces);
+            self.list(first.into_iter(), self.began, &enqueue).await?;
+            own.end_own_lists(self);
+            self.list(others.into_iter(), self.began, &enqueue).await?;
+            own.end_lists();
             drop(queues);
-            listed
+            Ok::<_, Failure>(())
         };
         let began = self.take_moment();
         // What a group reads meanwhile is read here only if that fails.
@@ -143,8 +215,17 @@ impl SharedRegistry {
         // The syncs of groups do not wait for these.
         let cloud_map = self.cloud_map.refreshing();
         let reads = cloud_map.instances_of(within_budget);
+        let over = self.budget.over();
+        let reads = reads.take_until(async {
+            over.await;
+            // Without its records the exports of a member would end.
+            while own.has_open(&is_of_records) {
+                sleep(POLL).await;
+            }
+        });
         let keep = async |(of, reading): (Unread, Reading)| {
             let kept = self.memory.mirror().keep_read(&of, reading, began);
+            own.end_read(&of.key, self);
             (kept == Reading::Gone).then_some(of)
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
@@ -154,6 +235,20 @@ impl SharedRegistry {
             self.memory.mirror().keep_read(of, Reading::Gone, began);
         }
         Ok(self.services_of(&namespaces.iter().map(|it| it.id.clone()).collect()))
+    }
+
+    /// The namespaces with names of the clusters, which are listed before the others. If all are listed together, there is
+    /// no order.
+    fn with_own_names<'a>(
+        &self,
+        namespaces: &[&'a Namespace],
+    ) -> (Vec<&'a Namespace>, Vec<&'a Namespace>) {
+        if self.costs_less_together(namespaces.len()) {
+            return (namespaces.to_vec(), Vec::new());
+        }
+        let own = self.own();
+        let own: BTreeSet<&str> = own.iter().map(|key| key.namespace.as_str()).collect();
+        namespaces.iter().partition(|namespace| own.contains(namespace.id.as_str()))
     }
 
     /// The queue of a service with a list that this run has read or that stands; `None` if a later run reads its instances.

@@ -1,9 +1,9 @@
-//! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
-//! (`cluster`), or as much of Cloud Map as its `budget` allows and its changes rest on, a message the part that it is about
-//! with the help of the process's memory (`registry`, `mirror`), and a turn reads again the data that its open changes rest
-//! on. Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map
-//! service that cannot be read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. Last, the
-//! records of a member are read here.
+//! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads the cluster, and
+//! as much of Cloud Map as its `budget` allows (`cluster`); a message reads the part that it is about, with the help of the
+//! process's memory (`registry`, `mirror`); and a group reads again the data that its open changes rest on. Reads never
+//! write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map service that cannot be
+//! read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. Last, the records of a member are
+//! read here.
 
 mod budget;
 mod cluster;
@@ -112,12 +112,13 @@ impl World<'_> {
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe(&self, selection: &Selection) -> Result<Observation, Error> {
-        if let Selection::Only { namespaces, services, .. } = selection
-            && let Some(mut part) = self.observe_part(selection, namespaces, services).await?
-        {
-            self.complete(&mut part).await?;
-            self.remember(&part, false);
-            return Ok(part);
+        if let Selection::Only { namespaces, services, .. } = selection {
+            let mut part = self.observe_part(selection, namespaces, services).await?;
+            if part.left.is_empty() || !self.registry.can_read_all_soon() {
+                self.complete(&mut part).await?;
+                self.remember(&part, false);
+                return Ok(part);
+            }
         }
         self.observe_all(selection, None).await
     }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, SetOnce};
 
 use super::Failure;
 use super::budget::{Budget, ReadLimit};
@@ -48,6 +48,8 @@ pub struct SharedRegistry {
     seen: BTreeSet<String>,
     /// The names that a cluster claims or has instances under, as far as this process has seen.
     own: std::sync::Mutex<BTreeSet<ServiceKey>>,
+    /// Whether the names of `own` are read while others are not; `false` once all are.
+    own_read: SetOnce<bool>,
     /// The ids of other accounts' namespaces that were read because claims name them.
     pub(super) shared: Mutex<BTreeSet<String>>,
     /// The results of the calls that change it, for all clusters that are kept in it.
@@ -57,13 +59,13 @@ pub struct SharedRegistry {
 }
 
 impl SharedRegistry {
-    /// The registry behind `cloud_map`, limited to the namespaces of `only` if it names any. Without a limit of its reads
-    /// all of it is read.
+    /// The registry behind `cloud_map`, limited to the namespaces of `only` if it names any.
     pub fn new(
         cloud_map: CloudMap,
         only: Vec<NamespaceReference>,
         memory: Arc<Memory>,
-        (now, limit): (Timestamp, Option<ReadLimit>),
+        now: Timestamp,
+        limit: ReadLimit,
     ) -> Self {
         memory.mirror().list_created();
         let own = memory.all_places();
@@ -74,6 +76,7 @@ impl SharedRegistry {
             account: OnceLock::new(),
             seen: own.iter().map(|key| key.namespace.clone()).collect(),
             own: std::sync::Mutex::new(own),
+            own_read: SetOnce::new(),
             shared: Mutex::default(),
             memory,
             began,
@@ -120,6 +123,12 @@ impl SharedRegistry {
             (mirror.is_due(key), mirror.pages(key))
         };
         (is_due || self.is_oldest(key)) && self.budget.spend(pages)
+    }
+
+    /// Whether a run can read all of Cloud Map in the time that it has for refreshing the mirror.
+    pub(super) fn can_read_all_soon(&self) -> bool {
+        let account = self.account.get().map(String::as_str);
+        self.budget.covers(self.memory.mirror().all_and_unseen(account).0)
     }
 
     /// Whether the instances of a service are read for their age.
@@ -172,8 +181,18 @@ impl SharedRegistry {
             self.remember_members(&registry);
             Ok(registry.namespaces)
         });
-        let namespaces = read.await.clone()?;
-        Ok(self.read_of(namespaces).await)
+        let namespaces = read.await.clone();
+        _ = self.own_read.set(false);
+        Ok(self.read_of(namespaces?).await)
+    }
+
+    /// Waits until the names of the clusters are read. Returns whether others are not.
+    pub(super) async fn own_names_read(&self) -> bool {
+        *self.own_read.wait().await
+    }
+
+    pub(super) fn note_own_names_read(&self) {
+        _ = self.own_read.set(true);
     }
 
     /// The registry, if it was read as a whole in this invocation.

@@ -31,7 +31,7 @@ struct Fitting<'a> {
 
 /// A registration that was taken out of the plan.
 struct WaitingRegistration {
-    /// The Service with the turn in which it is registered.
+    /// The Service for which it is registered.
     service: ServiceRef,
     instance: String,
     attributes: Attributes,
@@ -149,14 +149,14 @@ impl Fitting<'_> {
             here == place && may_wait
         };
         let mut candidates = self.plan.take(may_be_displaced);
-        candidates.sort_by_cached_key(|(turn, change)| {
+        candidates.sort_by_cached_key(|(planned_for, change)| {
             let instance = change.instance().unwrap_or_default().to_owned();
             let present = self.observation.registry.instance(&place.key, &instance);
             let noted = present.is_some_and(|it| it.contains_key(SIGHTING));
-            (noted, change.waits_for().is_some(), turn.clone(), instance)
+            (noted, change.waits_for().is_some(), planned_for.clone(), instance)
         });
-        for (turn, change) in candidates.split_off(count.min(candidates.len())) {
-            self.plan.add(turn, change);
+        for (planned_for, change) in candidates.split_off(count.min(candidates.len())) {
+            self.plan.add(planned_for, change);
         }
         candidates.into_iter().map(|(_, change)| change).collect()
     }

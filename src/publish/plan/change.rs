@@ -147,7 +147,7 @@ impl Change {
         }
     }
 
-    /// The Service in the marks of a deregistered instance. It may differ from the Service of this turn.
+    /// The Service in the marks of a deregistered instance. It may differ from the one for which this is planned.
     pub fn marked(&self) -> Option<&ServiceRef> {
         match self {
             Self::Deregister { marked, .. } => Some(marked),

@@ -33,8 +33,8 @@ pub struct Leaving {
 
 /// A planned removal of an instance.
 pub struct Removal {
-    /// The Service in whose turn it is made.
-    turn: ServiceRef,
+    /// The Service for which it is planned.
+    planned_for: ServiceRef,
     /// Whether it waits for something.
     waits: bool,
 }
@@ -97,12 +97,12 @@ impl Observation {
     /// The instances that a plan takes from their Services.
     pub fn leaving(&self, plan: &Plan) -> Leaving {
         let mut leaving = Leaving::default();
-        for (turn, changes) in &plan.changes {
+        for (planned_for, changes) in &plan.changes {
             for change in changes {
                 let Some(at) = change.instance_key() else { continue };
                 if change.loses().is_some() {
                     let waits = change.waits_for().is_some();
-                    leaving.removed.insert(at, Removal { turn: turn.clone(), waits });
+                    leaving.removed.insert(at, Removal { planned_for: planned_for.clone(), waits });
                 } else if self.passes_on(change) {
                     leaving.passed_on.insert(at);
                 }
@@ -168,7 +168,7 @@ impl Observation {
             != self.owner.service_of(attributes)
     }
 
-    /// Plans a note, in the turn in which the instance is deregistered if there is one. Returns false if the policy does not
+    /// Plans a note, for the Service for which the instance is deregistered if there is one. Returns false if the policy does not
     /// allow it.
     fn put_note(
         &self,
@@ -189,8 +189,9 @@ impl Observation {
         if !self.rules.policy.allows(&change) {
             return false;
         }
-        let turn = leaving.removed.get(at).map_or(service, |removal| &removal.turn).clone();
-        plan.add(turn, change);
+        let planned_for =
+            leaving.removed.get(at).map_or(service, |removal| &removal.planned_for).clone();
+        plan.add(planned_for, change);
         true
     }
 

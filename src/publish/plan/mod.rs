@@ -90,6 +90,10 @@ pub fn plan(observation: &Observation) -> Plan {
 fn unjudged(observation: &Observation) -> Plan {
     let mut plan =
         Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
+    for service in &observation.left {
+        let (service, reason) = (service.clone(), Reason::LeftToFullSync);
+        plan.held_back.push(HeldBack { service, place: None, reason });
+    }
     let compared = plan.add_names(observation);
     removals::removals(observation, &compared, &mut plan);
     plan.note_foreign(observation);

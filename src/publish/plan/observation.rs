@@ -21,10 +21,9 @@ use super::reason::{HeldBack, Reason};
 use super::removals::{DeregisterReason, WaitsFor};
 use crate::guard::{Extent, GuardStatus};
 use crate::model::{
-    Attributes, CloudMapService, Desired, Foreign, Outcome, Owner, Place, Policy, Registry, Rules,
+    Attributes, CloudMapService, Desired, Foreign, Owner, Place, Policy, Registry, Rules,
     Selection, ServiceKey, ServiceRef, Timestamp, count_each,
 };
-use crate::publish::group::SettledChange;
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
 #[derive(Clone, Debug)]
@@ -48,6 +47,9 @@ pub struct Observation {
     pub holders: Holders,
     /// The Services that a plan is about.
     pub affected: BTreeSet<ServiceRef>,
+    /// The Services of a message that may have instances under names that they do not hold: this process has not read where,
+    /// and would read for too long. The name `*` stands for all such Services of a namespace.
+    pub left: BTreeSet<ServiceRef>,
 }
 
 /// The use of a plan.
@@ -108,6 +110,7 @@ impl Observation {
             registry,
             holders: Holders::default(),
             affected: BTreeSet::new(),
+            left: BTreeSet::new(),
         }
     }
 
@@ -217,18 +220,18 @@ impl Plan {
         self.held_back.push(HeldBack { service: service.clone(), place, reason });
     }
 
-    pub(super) fn add(&mut self, turn: ServiceRef, change: Change) {
-        self.changes.entry(turn).or_default().push(change);
+    pub(super) fn add(&mut self, planned_for: ServiceRef, change: Change) {
+        self.changes.entry(planned_for).or_default().push(change);
     }
 
-    /// Takes the changes out of the plan for which `goes` is true, each with the Service of its turn.
+    /// Takes the changes out of the plan for which `goes` is true, each with the Service for which it is planned.
     pub(super) fn take(
         &mut self,
         mut goes: impl FnMut(&Change) -> bool,
     ) -> Vec<(ServiceRef, Change)> {
-        let of_turn = |(turn, changes): (&ServiceRef, &mut Vec<Change>)| {
+        let of_turn = |(planned_for, changes): (&ServiceRef, &mut Vec<Change>)| {
             let taken = changes.extract_if(.., |change| goes(change));
-            taken.map(|change| (turn.clone(), change)).collect::<Vec<_>>()
+            taken.map(|change| (planned_for.clone(), change)).collect::<Vec<_>>()
         };
         self.changes.iter_mut().flat_map(of_turn).collect()
     }
@@ -261,11 +264,8 @@ impl Plan {
     }
 
     /// Leaves the instances that the run has registered before out of those that were there.
-    pub fn leave_out(&mut self, settled: &[SettledChange]) {
-        for SettledChange { change, outcome, .. } in settled {
-            if *outcome != Ok(Outcome::Applied) || !change.is_registration() {
-                continue;
-            }
+    pub fn leave_out<'a>(&mut self, made: impl Iterator<Item = &'a Change>) {
+        for change in made.filter(|change| change.is_registration()) {
             if let Some(unchanged) = self.unchanged.get_mut(change.place()) {
                 unchanged.ours = unchanged.ours.saturating_sub(1);
                 let is_new = matches!(change, Change::Register { .. });
@@ -400,6 +400,12 @@ impl Observation {
             let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
             service.is_tagged(&owner.id) || instances.any(is_marked)
         })
+    }
+
+    /// The number of names that the affected Services hold and that this process has never read.
+    pub fn unread_names(&self) -> usize {
+        let held = self.holders.asked_by(&self.affected);
+        held.filter(|(key, _)| self.registry.is_never_read(key)).count()
     }
 
     /// The number of instances that may be ours and are not known, as the list of services reports it: those in

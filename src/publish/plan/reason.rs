@@ -320,6 +320,11 @@ pub enum Reason {
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
+    /// Only Cloud Map shows under which other names the Service has instances, and this process has not read it.
+    #[error(
+        "this process has not read yet under which other names it has instances: the next full sync deregisters what is left there"
+    )]
+    LeftToFullSync,
 }
 
 /// The end of a reason: who can mend it, or whether the next run may.
@@ -391,6 +396,7 @@ impl Reason {
             Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => ("LimitExceeded", true, Owner),
             Self::NamespaceInDeletion(_) => ("NamespaceInDeletion", true, Owner),
             Self::Unreadable(_) => ("Unreadable", true, Retry),
+            Self::LeftToFullSync => ("LeftToFullSync", false, Others),
         }
     }
 

@@ -16,18 +16,18 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRecords {
     pub place: Place,
-    /// The attributes to register by id, each with the Service whose turn it is.
+    /// The attributes to register by id, each with the Service for which it is planned.
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
     /// The Services of which the record goes.
     pub ended: BTreeSet<ServiceRef>,
-    /// Whether all take one turn, since the first of them creates their service. Later plans of that turn find the service,
-    /// and still have to make all of them.
-    pub in_one_turn: bool,
+    /// Whether all are one group, since the first of them creates their service. Later plans of that group find the
+    /// service, and still have to make all of them.
+    pub in_one_group: bool,
     /// Marks to take off the records that are written. Others stay, unless they are wanted.
     pub taken_off: Vec<&'static str>,
 }
 
-/// The turn of records that belong to no single Service.
+/// In the place of a Service, for records that belong to none.
 pub fn no_service() -> ServiceRef {
     ServiceRef::new("", "")
 }
@@ -57,11 +57,11 @@ impl WantedRecords {
     /// Adds what makes a record as it should be, or the reason if it is another owner's.
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, wanted)) = self.wanted.get(id) else { return };
-        let turn = if self.in_one_turn { no_service() } else { service.clone() };
+        let planned_for = if self.in_one_group { no_service() } else { service.clone() };
         let (place, instance) = (self.place.clone(), id.to_owned());
         let Some(present) = observation.registry.instance(&place.key, id) else {
             let attributes = wanted.clone();
-            return plan.add(turn, Change::Register { place, instance, attributes });
+            return plan.add(planned_for, Change::Register { place, instance, attributes });
         };
         if !observation.owner.owns(present) {
             return plan.hold_back(service, &place, Reason::IdTaken(instance));
@@ -70,7 +70,7 @@ impl WantedRecords {
         attributes.retain(|key, _| !self.taken_off.contains(&key));
         let differences = Difference::between(present, &attributes);
         if !differences.is_empty() {
-            plan.add(turn, Change::rewrite(place, instance, attributes, differences));
+            plan.add(planned_for, Change::rewrite(place, instance, attributes, differences));
         }
     }
 

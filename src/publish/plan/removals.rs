@@ -1,4 +1,4 @@
-//! The removals: the instances of ours to deregister, each with its reason, its turn, and the condition that Cloud Map must
+//! The removals: the instances of ours to deregister, each with its reason, the Service for which it is planned, and the condition that Cloud Map must
 //! meet first. A removal that waits is reported, and not carried out. No path through here lets a name become empty while
 //! ready endpoints exist for it.
 
@@ -160,12 +160,13 @@ pub fn removals(observation: &Observation, compared: &Compared, plan: &mut Plan)
         let place = Place::of(key, &observation.registry);
         let candidates = removals.candidates(key);
         for candidate in &candidates {
-            let Some((turn, because, waits_for)) = removals.decide(key, candidate, &candidates)
+            let Some((planned_for, because, waits_for)) =
+                removals.decide(key, candidate, &candidates)
             else {
                 continue;
             };
             let change = candidate.removal(&place, because, waits_for);
-            plan.add(turn, change);
+            plan.add(planned_for, change);
         }
     }
 }

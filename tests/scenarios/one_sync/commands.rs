@@ -56,7 +56,6 @@ fn assert_answered(report: &Report, asked: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "it reads all of Cloud Map, or nothing: the cluster is not read"]
 async fn plan_is_answered_in_time_with_the_names_of_the_cluster() {
     let fleet = among_700().await;
 
@@ -68,7 +67,6 @@ async fn plan_is_answered_in_time_with_the_names_of_the_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "it reads all of Cloud Map, or nothing: the cluster is not read"]
 async fn confirm_is_carried_out_in_time_for_the_names_of_the_cluster() {
     let fleet = among_700().await;
 
@@ -79,7 +77,6 @@ async fn confirm_is_carried_out_in_time_for_the_names_of_the_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "it reads all of Cloud Map, or nothing: the cluster is not read"]
 async fn adoption_is_planned_in_time_for_the_names_of_the_cluster() {
     let fleet = among_700().await;
 
@@ -90,7 +87,6 @@ async fn adoption_is_planned_in_time_for_the_names_of_the_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "it reads all of Cloud Map, or nothing: the cluster is not read"]
 async fn purge_is_planned_in_time_for_the_names_of_the_cluster() {
     let fleet = among_700().await;
 
@@ -103,7 +99,6 @@ async fn purge_is_planned_in_time_for_the_names_of_the_cluster() {
 
 /// With a dry run each deployment begins.
 #[tokio::test(start_paused = true)]
-#[ignore = "it reads all of Cloud Map, or nothing: the cluster is not read"]
 async fn dry_run_is_answered_in_time_with_the_names_of_the_cluster() {
     let fleet = among_700().await;
     let function = fleet.function_with(&[HALF[0], ("DRY_RUN", "true")]).await;

@@ -145,7 +145,6 @@ async fn new_process_serves_a_message_about_a_deleted_service_if_it_can_read_all
 /// The same among 1,500 Services, which take a minute to be read. The message is left to the next full sync, and the
 /// answer has a line that says so, and none that says that there was nothing to do.
 #[tokio::test(start_paused = true)]
-#[ignore = "it reads for 47 s, as many as a run"]
 async fn new_process_leaves_a_message_about_a_deleted_service_to_the_next_full_sync() {
     let fleet = in_step(SERVICES, &[1]).await;
     let function = cold(&fleet).await;

@@ -91,7 +91,6 @@ async fn new_process_over_1000_names_registers_within_half_a_minute() {
 /// Names of ours come before those of others: among 2,000 services of another party a new process registers the pod of
 /// one of its twenty Services as soon as the list of services shows it.
 #[tokio::test(start_paused = true)]
-#[ignore = "the names of others are read first: 48 s"]
 async fn new_process_reads_its_own_names_before_those_of_others() {
     let fleet = Fleet::start().await;
     for service in 0..20 {

@@ -27,7 +27,7 @@ fn records(world: &World) -> WantedRecords {
         place: Place::of(&key("http/blue"), &world.0.registry),
         wanted: wanted.into(),
         ended: [named("shop/old"), named("shop/web")].into(),
-        in_one_turn: false,
+        in_one_group: false,
         taken_off: Vec::new(),
     }
 }
@@ -53,9 +53,9 @@ fn service_of_the_member_is_created_with_its_first_records() {
     let of_services =
         ["shop/mail: register http/blue export-mail:", "shop/web: register http/blue export-web:"];
     assert_eq!(lines(&world, &records), [&[creation], of_services.as_slice()].concat());
-    let in_one_turn = WantedRecords { in_one_turn: true, ..records.clone() };
+    let in_one_group = WantedRecords { in_one_group: true, ..records.clone() };
     let of_none = ["/: register http/blue export-mail:", "/: register http/blue export-web:"];
-    assert_eq!(lines(&world, &in_one_turn), [&[creation], of_none.as_slice()].concat());
+    assert_eq!(lines(&world, &in_one_group), [&[creation], of_none.as_slice()].concat());
     let none = WantedRecords { wanted: BTreeMap::new(), ..records.clone() };
     assert!(lines(&world, &none).is_empty());
     let exists = world.http("blue", []);

@@ -226,7 +226,7 @@ pub fn split(text: &str) -> (String, String) {
     (namespace.to_owned(), name.to_owned())
 }
 
-/// A plan in lines: each change under the Service that takes the turn, then the items held back.
+/// A plan in lines: each change under the Service for which it is planned, then the items held back.
 pub fn lines_of(plan: &Plan) -> String {
     let changes = plan.changes.iter().flat_map(|(service, changes)| {
         changes.iter().map(move |change| {

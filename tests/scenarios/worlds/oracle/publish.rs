@@ -347,9 +347,10 @@ impl View<'_> {
             if service.claim.serves_on {
                 may.extend(self.wanted(key, service, true));
             }
-            // What stands at an endpoint for which nothing can be registered, since no port is known for it, stays.
+            // What stands at an endpoint for which nothing can be registered, since no port is known for it, stays: at one
+            // that terminates, too, if that serves on.
             if self.wanted(key, service, false).is_empty() {
-                unknown = self.ready(service);
+                unknown = endpoints(self.cluster, service, service.claim.serves_on);
             }
         }
         let is_unknown = |entry: &&Entry| {

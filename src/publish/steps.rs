@@ -11,13 +11,13 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Effect, GroupSync, PlannedChange, Results, Step};
+use super::apply::GroupCalls;
+use super::group::{Effect, GroupSync, PlannedChange, Results, Step};
+use super::{Execution, observe};
 use crate::cloud_map::{Call, Room};
 use crate::error::chain;
 use crate::model::Outcome;
-use crate::publish::apply::GroupCalls;
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
-use crate::publish::{Execution, observe};
 
 /// The number of changes of a group made at once. Most of them wait for an operation to end; the client limits the calls.
 const SIDE_BY_SIDE: usize = 256;
@@ -45,7 +45,7 @@ struct Runner<'a> {
 }
 
 /// Syncs a group to its end. The comparison was read at `observed` or later; `None` if an earlier run has read it.
-pub async fn run<'a>(
+pub async fn carry_out<'a>(
     execution: &'a Execution<'a>,
     group: GroupSync<'a>,
     observed: Option<Instant>,
