@@ -245,11 +245,10 @@ impl SharedRegistry {
         scope: &RereadScope,
     ) -> Result<(), Failure> {
         let (now, new) = (self.take_moment(), registry.missing(&scope.keys));
-        self.look_up(registry, &new, now).await?;
         if scope.with_entries {
-            let mut old = scope.keys.clone();
-            old.retain(|key| self.memory.mirror().arn_of_old(key, self.began).is_some());
-            self.look_up(registry, &old, self.began).await?;
+            self.look_up(registry, &scope.keys, self.began).await?;
+        } else {
+            self.look_up(registry, &new, now).await?;
         }
         self.at_least(registry, &scope.keys, now).await?;
         self.cloud_map.read_tags(registry, &new).await;
