@@ -2,8 +2,8 @@
 //! `ListNamespaces`, `ListServices` and `GetService`. A read returns all pages or an error: a partial list would look
 //! like deleted services. A summary without the fields that identify its namespace or service is dropped.
 //!
-//! `DiscoverInstances` is the call of Cloud Map's clients: it shows them to a user, and finds out which names a new process
-//! reads first. Discovery is eventually consistent, so it never justifies a change.
+//! `DiscoverInstances` is the call of Cloud Map's clients, and shows to a user what they see. Discovery is eventually
+//! consistent, so no change rests on it.
 
 use std::collections::BTreeMap;
 use std::future::ready;

@@ -12,6 +12,7 @@
 //! side by side. [`report`] is the output for a person.
 
 pub mod apply;
+mod early;
 pub mod exports;
 pub mod group;
 pub mod observe;
@@ -33,6 +34,7 @@ use crate::model::{
 };
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
+use early::Early;
 use group::{GroupSync, Results, Target};
 use observe::{SharedRegistry, World};
 use plan::{
@@ -87,23 +89,14 @@ pub async fn publish(
 ) -> Result<(ClusterReport, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync, Task::Adopt);
     let execution = Execution::of_cluster(task, world, options);
-    let is_whole = *selection == Selection::Everything && task.is_sync();
-    let mut early = Results::default();
-    let mut observed = if is_whole && options.mode == Mode::Sync {
-        Box::pin(execution.observe_and_add(world, &mut early)).await?
+    let (observed, published) = if execution.adds_early(selection) {
+        Box::pin(execution.add_and_publish(world)).await?
     } else {
-        options
-            .deadline
-            .until_stop(Box::pin(world.observe(selection)))
-            .await
-            .map_err(observe::Error::from)??
+        let observed = options.deadline.until_stop(Box::pin(world.observe(selection))).await;
+        let observed = observed.map_err(observe::Error::from)??;
+        let published = execution.carry_out(&observed).await;
+        (observed, published)
     };
-    if !early.settled.is_empty() {
-        early.enter(&mut observed);
-        observed.decide(selection);
-    }
-    let plan = task.plan(&observed);
-    let published = execution.carry_out_plan(&observed, plan, early).await;
     let desired = &observed.desired;
     let mut notices = report::notices(&published.held_back, desired);
     notices.extend(report::news(&published.report.services, desired, options.now));
@@ -139,17 +132,21 @@ impl<'a> Execution<'a> {
 
     /// Plans the task on the observation, and carries the plan out unless only the plan is asked for.
     pub async fn carry_out(&self, observation: &Observation) -> Published {
-        let plan = self.task.plan(observation);
-        self.carry_out_plan(observation, plan, Results::default()).await
+        self.carry_out_plan(observation, self.task.plan(observation)).await
     }
 
-    /// Carries out a plan of the task on the observation, unless only the plan is asked for. `early` is what the run has added
-    /// before.
-    async fn carry_out_plan(
+    /// Carries out a plan of the task on the observation, unless only the plan is asked for.
+    pub async fn carry_out_plan(&self, observation: &Observation, plan: Plan) -> Published {
+        self.carry_out_beside(&Early::default(), observation, plan, Results::default()).await
+    }
+
+    /// The same in a run with early additions. The observation has the results of those that have ended, `made`.
+    async fn carry_out_beside(
         &self,
+        early: &Early,
         observation: &Observation,
         mut plan: Plan,
-        early: Results,
+        made: Results,
     ) -> Published {
         let cluster = observation.owner.cluster.as_str();
         if self.options.mode != Mode::Sync {
@@ -160,11 +157,13 @@ impl<'a> Execution<'a> {
         }
         let mut comparison = Cow::Borrowed(observation);
         let mut permits = permits(self.task, observation, &plan);
-        plan.leave_out(early.made());
+        plan.leave_out(made.made());
         let mut done = Done::default();
-        done.add(early);
+        done.add(made);
         if self.task.is_sync() && observation.counts_on_additions(&plan) {
-            let mut made = Results::default();
+            early.wait_for_all().await;
+            let mut made = early.take_results();
+            done.in_vain.extend(made.in_vain());
             let due = Due {
                 comparison: observation,
                 observed: Some(self.options.observed),
@@ -172,7 +171,7 @@ impl<'a> Execution<'a> {
                 permits: None,
                 in_vain: &done.in_vain,
             };
-            self.sync_groups(due, |of_group| made.extend(of_group)).await;
+            self.sync_groups(due, early, |of_group| made.extend(of_group)).await;
             let after = comparison.to_mut();
             made.enter(after);
             after.look = Look::AfterAdditions;
@@ -190,24 +189,34 @@ impl<'a> Execution<'a> {
             permits: Some(&permits),
             in_vain: &in_vain,
         };
-        self.sync_groups(due, |of_group| done.add(of_group)).await;
+        self.sync_groups(due, early, |of_group| done.add(of_group)).await;
+        early.wait_for_all().await;
+        done.add(early.take_results());
         done.into_published(plan, observation)
     }
 
     /// Syncs groups side by side, and hands the results of each to `on_end`. The failure of one stops no other, and near the
     /// deadline nothing new begins.
-    async fn sync_groups(&self, due: Due<'_>, mut on_end: impl FnMut(Results)) {
+    async fn sync_groups(&self, due: Due<'_>, early: &Early, mut on_end: impl FnMut(Results)) {
         let Due { comparison, observed, changes, permits, in_vain } = due;
-        let mut groups = shuffle(self.options.now, in_groups(changes));
-        groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > FEW);
-        let groups = groups.into_iter().map(|changes| {
+        let groups = self.in_order(changes).into_iter().map(async |changes| {
+            // The comparison does not have what these have added.
+            let tried = early.wait_for(&changes).await;
+            let observed = observed.filter(|_| tried.is_none());
             let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
-            steps::carry_out(self, group, observed)
+            steps::carry_out(self, group.without(tried.unwrap_or_default()), observed).await
         });
         let mut groups = stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE);
         while let Some(of_group) = groups.next().await {
             on_end(of_group);
         }
+    }
+
+    /// The groups of these changes in the order in which they begin.
+    fn in_order(&self, changes: ChangesByService) -> Vec<ChangesByService> {
+        let mut groups = shuffle(self.options.now, in_groups(changes));
+        groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > FEW);
+        groups
     }
 
     /// Reads again the data that the open changes of a group rest on.
@@ -237,48 +246,68 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Reads everything. Most of the time of a full run goes into reading services in which nothing is to be done: 1,000
-    /// take 40 seconds at half of an account's rate. What Cloud Map lacks by what the process knows of it is added
+    /// Whether a run over these Services makes additions on what the process knows.
+    fn adds_early(&self, selection: &Selection) -> bool {
+        let is_whole = *selection == Selection::Everything && self.task.is_sync();
+        is_whole && self.options.mode == Mode::Sync
+    }
+
+    /// Publishes all Services. Most of the time of a full run goes into reading services in which nothing is to be done:
+    /// 1,000 take 40 seconds at half of an account's rate. What Cloud Map lacks by what the process knows of it is added
     /// meanwhile, each group on a read of its own.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
-    async fn observe_and_add(
-        &self,
-        world: &World<'_>,
-        early: &mut Results,
-    ) -> Result<Observation, Failed> {
-        let deadline = self.options.deadline;
+    async fn add_and_publish(&self, world: &World<'_>) -> Result<(Observation, Published), Failed> {
+        let (deadline, all) = (self.options.deadline, &Selection::Everything);
         let desired = deadline.until_stop(Box::pin(world.read_cluster())).await;
         let desired = desired.map_err(observe::Error::from)??;
+        let early = &Early::default();
         let known = Box::pin(world.observe_known(desired.clone()));
-        let rest = Box::pin(world.observe_all(&Selection::Everything, Some(desired)));
         let add = async {
-            // If it fails, the read of the rest does.
-            let Ok(Ok(Some(known))) = deadline.until_stop(known).await else { return };
-            let due = Due {
-                comparison: &known,
-                observed: None,
-                changes: known.sure_additions(&world.seen_names()),
-                permits: None,
-                in_vain: &BTreeSet::new(),
-            };
-            self.sync_groups(due, |of_group| early.extend(of_group)).await;
+            // If it fails, the read of all does.
+            if let Ok(Ok(Some(known))) = deadline.until_stop(known).await {
+                self.add_early(world, &known, early).await;
+            }
+        };
+        let publish = async {
+            let observed = deadline.until_stop(world.observe_all(all, Some(desired))).await;
+            let mut observed = observed.map_err(observe::Error::from)??;
+            let made = early.take_results();
+            if !made.settled.is_empty() {
+                made.enter(&mut observed);
+                observed.decide(all);
+            }
+            let plan = self.task.plan(&observed);
+            let published = self.carry_out_beside(early, &observed, plan, made).await;
+            Ok::<_, observe::Error>((observed, published))
         };
         // The read of all begins the list that both share.
-        let (observed, ()) = tokio::join!(deadline.until_stop(rest), Box::pin(add));
-        match observed.map_err(observe::Error::from).and_then(|observed| observed) {
-            Ok(observed) => Ok(observed),
-            Err(error) if early.settled.is_empty() => Err(error.into()),
-            Err(error) => {
-                let mut lines = ChangeLines::default();
-                lines.extend(std::mem::take(&mut early.settled));
-                lines.sort();
-                let cluster = world.owner.cluster.as_str();
-                let made = Box::new(report::of_results(cluster, Plan::default(), lines));
-                Err(Failed::Rest { error, made })
+        let (published, ()) = tokio::join!(Box::pin(publish), Box::pin(add));
+        published.map_err(|error| {
+            let made = early.take_results().settled;
+            if made.is_empty() {
+                return error.into();
             }
-        }
+            let mut lines = ChangeLines::default();
+            lines.extend(made);
+            lines.sort();
+            let cluster = world.owner.cluster.as_str();
+            let made = Box::new(report::of_results(cluster, Plan::default(), lines));
+            Failed::Rest { error, made }
+        })
+    }
+
+    /// Makes the additions of which the process is sure, until Cloud Map is read.
+    async fn add_early(&self, world: &World<'_>, known: &Observation, early: &Early) {
+        let in_vain = &BTreeSet::new();
+        let changes = known.sure_additions(&world.seen_names());
+        let groups = self.in_order(changes).into_iter().map(async |changes| {
+            let Some(end) = early.begin(&changes) else { return };
+            let group = GroupSync::new(self.task, known, changes, None, in_vain);
+            early.end(&end, steps::carry_out(self, group, None).await);
+        });
+        stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE).collect::<()>().await;
     }
 }
 

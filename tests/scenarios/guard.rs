@@ -1,5 +1,5 @@
 //! The guard against mass deletion. It holds a loss of most of a cluster at once until that is confirmed. It judges again
-//! between the passes, since the registrations that make up for a loss can be refused. And it remembers what it held, for
+//! once the additions of a run have ended, since the registrations that make up for a loss can be refused. And it remembers what it held, for
 //! some time and in Cloud Map.
 
 use std::time::Duration;

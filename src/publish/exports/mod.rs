@@ -13,7 +13,6 @@ mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::group::Results;
 use super::observe::{self, World};
 use super::plan::{HeldBack, Observation, Reason, plan};
 use super::{Execution, Options, Published, Task};
@@ -173,7 +172,7 @@ impl Exporting<'_> {
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);
-        let published = execution.carry_out_plan(&observed, plan, Results::default()).await;
+        let published = execution.carry_out_plan(&observed, plan).await;
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
         let Published { report, held_back, .. } = published;
         let written = kept.write(&observation.desired, (outcomes, &empty), selection, options);

@@ -217,6 +217,14 @@ impl<'a> GroupSync<'a> {
         }
     }
 
+    /// The same after another group of the run has tried some of its changes.
+    #[must_use]
+    pub fn without(mut self, tried: BTreeSet<Target>) -> Self {
+        self.open.retain(|planned| !tried.contains(&planned.change.target()));
+        self.tried = tried;
+        self
+    }
+
     /// The next step; `has_time` is whether something new may begin.
     pub fn next(&mut self, has_time: bool) -> Step {
         if !has_time {
@@ -423,7 +431,8 @@ impl<'a> GroupSync<'a> {
 }
 
 impl Change {
-    fn target(&self) -> Target {
+    /// The thing that it changes, and how.
+    pub fn target(&self) -> Target {
         (self.stage(), self.place().key.clone(), self.instance().map(str::to_owned))
     }
 }

@@ -192,7 +192,9 @@ impl SharedRegistry {
             drop(queues);
             Ok::<_, Failure>(())
         };
-        let began = self.take_moment();
+        // Each read begins after the page of a list that showed its service.
+        let starts = Mutex::new(BTreeMap::new());
+        let starts = || starts.lock().unwrap_or_else(PoisonError::into_inner);
         // What a group reads meanwhile is read here only if that fails.
         let of_groups = Mutex::new(Vec::new());
         let of_groups = || of_groups.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,7 +212,11 @@ impl SharedRegistry {
                 let mirror = self.memory.mirror();
                 (mirror.read_since(&unread.key, self.began).is_some(), mirror.pages(&unread.key))
             };
-            ready(!is_read && (is_of_records(&unread.key) || self.budget.spend(pages)))
+            let begins = !is_read && (is_of_records(&unread.key) || self.budget.spend(pages));
+            if begins {
+                starts().insert(unread.arn.clone(), self.take_moment());
+            }
+            ready(begins)
         });
         // The syncs of groups do not wait for these.
         let cloud_map = self.cloud_map.refreshing();
@@ -224,15 +230,17 @@ impl SharedRegistry {
             }
         });
         let keep = async |(of, reading): (Unread, Reading)| {
-            let kept = self.memory.mirror().keep_read(&of, reading, began);
+            let start = starts().remove(&of.arn).unwrap_or_default();
+            let kept = self.memory.mirror().keep_read(&of, reading, start);
             own.end_read(&of.key, self);
             (kept == Reading::Gone).then_some(of)
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
         let ((), gone) = tokio::try_join!(lists, gone.map(Ok))?;
         // The list that showed them may have ended later.
+        let now = self.take_moment();
         for of in &gone {
-            self.memory.mirror().keep_read(of, Reading::Gone, began);
+            self.memory.mirror().keep_read(of, Reading::Gone, now);
         }
         Ok(self.services_of(&namespaces.iter().map(|it| it.id.clone()).collect()))
     }

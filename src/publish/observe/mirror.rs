@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cloud_map::{ListedNamespace, Reading, Unread};
+use crate::clusterset::record;
 use crate::model::{CloudMapService, Namespace, ServiceKey, SignedDuration, Timestamp};
 
 /// Namespaces by id.
@@ -194,8 +195,10 @@ impl Mirror {
     }
 
     /// Keeps the entry of a service, and its instances if it has the same ARN as before. An entry without instances ends an
-    /// older read that had some.
+    /// older read that had some, but not of records: the count may be late, and without records all exports of a member
+    /// would end.
     pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
+        let is_record = self.is_of_records(&key.namespace);
         let listed = service.without_reads();
         let before = self.services.remove(key).filter(|before| before.listed.arn == listed.arn);
         let begun = Moment::default();
@@ -206,10 +209,17 @@ impl Mirror {
                 matches!(before.read, Some((_, Reading::Failed { is_denied: true, .. })));
             entry.is_outdated = before.is_outdated || is_denied && before.listed != entry.listed;
             entry.read = before.read.filter(|(began, reading)| {
-                entry.listed.held() > 0 || *began >= seen || reading.number() == Some(0)
+                let is_filled = entry.listed.held() > 0 || is_record;
+                is_filled || *began >= seen || reading.number() == Some(0)
             });
         }
         self.services.insert(key.clone(), entry);
+    }
+
+    /// Whether the namespace has the records of a clusterset.
+    fn is_of_records(&self, id: &str) -> bool {
+        let read = self.namespaces.as_ref().and_then(|read| read.namespaces.get(id));
+        read.is_some_and(|namespace| record::is_namespace(&namespace.name))
     }
 
     /// The service does not exist.
@@ -608,6 +618,23 @@ mod tests {
             list(&mut mirror, "web", (instances, false));
 
             assert_eq!(mirror.is_due(&key("web")), is_due, "{is_denied} {instances}");
+        }
+    }
+
+    #[test]
+    fn read_of_records_stands_although_a_later_list_counts_none() {
+        for (name, stands) in [("clusterset.shop", true), ("prod", false)] {
+            let mut mirror = Mirror::default();
+            let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
+            let namespace = Namespace { id: "ns-1".to_owned(), ..Namespace::missing(name) };
+            let listed = ListedNamespace { namespace, services: Some(1) };
+            mirror.keep_namespaces(vec![listed], |_| true, now);
+
+            list(&mut mirror, "blue", (1, true));
+            list(&mut mirror, "blue", (0, false));
+
+            let read = mirror.read_since(&key("blue"), Moment::default());
+            assert_eq!(read.is_some(), stands, "{name}");
         }
     }
 

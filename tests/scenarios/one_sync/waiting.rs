@@ -93,6 +93,23 @@ async fn read_that_hangs_delays_no_other_service() {
     assert!(took < seconds(3), "{took:?}: {report}");
 }
 
+/// The same of a removal: the pod of another Service has ended, and its address leaves meanwhile.
+#[tokio::test(start_paused = true)]
+async fn registration_that_hangs_delays_no_removal_of_another_service() {
+    let fleet = in_step(20, &[1, 2]).await;
+    let function = warm(&fleet).await;
+    let hung = fleet.cloud_map.service_id("prod", &name(0));
+    let late = Fault::on("RegisterInstance", FaultKind::Late(MINUTE));
+    fleet.cloud_map.inject(late.service(&hung).always());
+    give(&fleet, 0, &[1, 2, 3]);
+    give(&fleet, 7, &[1]);
+
+    let removed = until(|| !is_registered(&fleet, 7, 2));
+    let (took, report) = tokio::join!(removed, sync(&function));
+
+    assert!(took < seconds(5), "{took:?}: {report}");
+}
+
 /// CreateService of one name takes a minute to answer. The other new Services are created and registered meanwhile.
 #[tokio::test(start_paused = true)]
 async fn creation_that_hangs_delays_no_other_service() {
