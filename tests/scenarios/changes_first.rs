@@ -53,8 +53,8 @@ pub async fn registered(fleet: &Fleet, service: &str, address: &str) -> Duration
 /// So many reads take so many seconds by the rates, and a process without this order registered after them.
 #[tokio::test(start_paused = true)]
 async fn new_pod_is_registered_within_three_seconds_however_long_the_rest_takes() {
-    // Of 1,000 there is time for 500, beside the one that has changed.
-    for (services, reads, seconds) in [(250, 250, 9), (1000, 501, 19)] {
+    // Of 1,000 there is time for 500, and the one that has changed may not be among them.
+    for (services, reads, seconds) in [(250, 250..=250, 9), (1000, 500..=501, 19)] {
         let (fleet, function) = in_step(services, &[1]).await;
         let new = address(7, 3);
         fleet.pods("web-7", &[&address(7, 1), &new]);
@@ -66,7 +66,7 @@ async fn new_pod_is_registered_within_three_seconds_however_long_the_rest_takes(
         assert_eq!((report.counts.registered, report.ok), (1, true), "{report}");
         // The rest is read all the same, and each service once.
         assert!(start.elapsed() > Duration::from_secs(seconds), "{:?}", start.elapsed());
-        assert_eq!(fleet.cloud_map.count("ListInstances"), reads);
+        assert!(reads.contains(&fleet.cloud_map.count("ListInstances")));
         assert_eq!(fleet.cloud_map.throttled(), 0);
     }
 }

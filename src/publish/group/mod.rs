@@ -217,9 +217,11 @@ impl<'a> GroupSync<'a> {
         }
     }
 
-    /// The same after another group of the run has tried some of its changes.
+    /// The same after another group of the run has tried some of its changes. A creation is asked for again: the run
+    /// remembers its answer, which this group does not know.
     #[must_use]
-    pub fn without(mut self, tried: BTreeSet<Target>) -> Self {
+    pub fn without(mut self, mut tried: BTreeSet<Target>) -> Self {
+        tried.retain(|(stage, ..)| *stage != Stage::Create);
         self.open.retain(|planned| !tried.contains(&planned.change.target()));
         self.tried = tried;
         self

@@ -1,6 +1,6 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads the cluster, and
-//! as much of Cloud Map as its `budget` allows (`cluster`); a message reads the part that it is about, with the help of the
-//! process's memory (`registry`, `mirror`); and a group reads again the data that its open changes rest on. Reads never
+//! as much of Cloud Map as its `budget` allows (`cluster`, `fill`). A message reads the part that it is about, with the help
+//! of the process's memory (`registry`, `mirror`). A group reads again the data that its open changes rest on. Reads never
 //! write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map service that cannot be
 //! read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. Last, the records of a member are
 //! read here.
@@ -8,6 +8,7 @@
 mod budget;
 mod cluster;
 mod clusterset;
+mod fill;
 mod lists;
 mod lookup;
 mod mirror;
