@@ -26,7 +26,7 @@ use super::plan::{
     RereadScope, Stage, Task,
 };
 use crate::guard::Extent;
-use crate::model::{Capacity, CloudMapService, Desired, Outcome, ServiceKey, ServiceRef};
+use crate::model::{Capacity, CloudMapService, Desired, Outcome, Place, ServiceKey, ServiceRef};
 
 pub use order::shuffle;
 
@@ -223,8 +223,20 @@ impl<'a> GroupSync<'a> {
     pub fn without(mut self, mut tried: BTreeSet<Target>) -> Self {
         tried.retain(|(stage, ..)| *stage != Stage::Create);
         self.open.retain(|planned| !tried.contains(&planned.change.target()));
+        self.drop_needless_creations();
         self.tried = tried;
         self
+    }
+
+    /// A service is created for a registration alone.
+    pub(super) fn drop_needless_creations(&mut self) {
+        let registers = |planned: &&PlannedChange| planned.change.stage() == Stage::Register;
+        let registered = self.open.iter().filter(registers);
+        let registered: BTreeSet<Place> =
+            registered.map(|planned| planned.change.place().clone()).collect();
+        self.open.retain(|PlannedChange { change, .. }| {
+            change.stage() != Stage::Create || registered.contains(change.place())
+        });
     }
 
     /// The next step; `has_time` is whether something new may begin.

@@ -135,7 +135,6 @@ impl GroupSync<'_> {
         self.results.held_back = plan.held_back;
         self.planned_for.clone_from(&self.observation.registry.capacity);
         plan.changes.retain(|service, _| self.services.contains(service));
-        let mut registered = BTreeSet::new();
         for (service, changes) in plan.changes {
             for change in changes {
                 let target = change.target();
@@ -144,16 +143,11 @@ impl GroupSync<'_> {
                     && !self.tried.contains(&target)
                     && !self.in_vain.contains(&target);
                 if may_make {
-                    if change.stage() == Stage::Register {
-                        registered.insert(change.place().clone());
-                    }
                     self.open.push(PlannedChange { service: service.clone(), change });
                 }
             }
         }
-        self.open.retain(|PlannedChange { change, .. }| {
-            change.stage() != Stage::Create || registered.contains(change.place())
-        });
+        self.drop_needless_creations();
     }
 
     fn is_permitted(&self, change: &Change) -> bool {
