@@ -40,8 +40,13 @@ pub async fn cold(fleet: &Fleet) -> Function {
 
 /// The same once it has read each service.
 async fn warm(fleet: &Fleet) -> Function {
+    after(fleet, ROUND).await
+}
+
+/// The same after a number of full syncs. From here on the calls to Cloud Map are counted anew.
+pub async fn after(fleet: &Fleet, syncs: usize) -> Function {
     let function = cold(fleet).await;
-    for _ in 0..ROUND {
+    for _ in 0..syncs {
         sync(&function).await;
     }
     fleet.cloud_map.forget_calls();

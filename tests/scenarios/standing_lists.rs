@@ -30,12 +30,7 @@ async fn large() -> Fleet {
 
 /// A process that has listed the services, and read each.
 async fn warm(fleet: &Fleet) -> Function {
-    let function = cold(fleet).await;
-    for _ in 0..SERVICES {
-        sync(&function).await;
-    }
-    fleet.cloud_map.forget_calls();
-    function
+    read_budget::after(fleet, SERVICES).await
 }
 
 /// The calls of each kind since the last look.

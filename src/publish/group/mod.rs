@@ -183,14 +183,7 @@ impl<'a> GroupSync<'a> {
                 to.push(PlannedChange { service: service.clone(), change });
             }
         }
-        open.retain(|PlannedChange { change, .. }| {
-            let is_permitted = match permits {
-                Some(permits) => permits.allow(change),
-                None => !change.needs_permit(),
-            };
-            is_permitted && !in_vain.contains(&change.target())
-        });
-        Self {
+        let mut group = Self {
             task,
             services,
             observation: scope.narrow(comparison),
@@ -214,7 +207,9 @@ impl<'a> GroupSync<'a> {
             fruitless: 0,
             removed: BTreeSet::new(),
             results: Results::default(),
-        }
+        };
+        group.leave_out_what_may_not_be_tried();
+        group
     }
 
     /// The same after another group of the run has tried some of its changes. A creation is asked for again: the run
@@ -222,10 +217,26 @@ impl<'a> GroupSync<'a> {
     #[must_use]
     pub fn without(mut self, mut tried: BTreeSet<Target>) -> Self {
         tried.retain(|(stage, ..)| *stage != Stage::Create);
-        self.open.retain(|planned| !tried.contains(&planned.change.target()));
-        self.drop_needless_creations();
         self.tried = tried;
+        self.leave_out_what_may_not_be_tried();
+        self.drop_needless_creations();
         self
+    }
+
+    fn leave_out_what_may_not_be_tried(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        open.retain(|planned| self.may_try(&planned.change));
+        self.open = open;
+    }
+
+    /// Whether the group has the permit for a change, and the run has not tried it.
+    pub(super) fn may_try(&self, change: &Change) -> bool {
+        let is_permitted = match self.permits {
+            Some(permits) => permits.allow(change),
+            None => !change.needs_permit(),
+        };
+        let target = change.target();
+        is_permitted && !self.tried.contains(&target) && !self.in_vain.contains(&target)
     }
 
     /// A service is created for a registration alone.
@@ -464,8 +475,11 @@ impl Results {
 
     /// The changes that were carried out.
     pub fn made(&self) -> impl Iterator<Item = &Change> {
-        let made = self.settled.iter().filter(|made| made.outcome == Ok(Outcome::Applied));
-        made.map(|made| &made.change)
+        self.settled_as_made().map(|made| &made.change)
+    }
+
+    fn settled_as_made(&self) -> impl Iterator<Item = &SettledChange> {
+        self.settled.iter().filter(|settled| settled.outcome == Ok(Outcome::Applied))
     }
 
     /// The changes that were tried in vain.
@@ -488,8 +502,7 @@ impl Results {
         for (namespace, message) in &self.full {
             observation.registry.capacity.refuse(namespace, message);
         }
-        let made = self.settled.iter().filter(|made| made.outcome == Ok(Outcome::Applied));
-        for SettledChange { service, change, .. } in made {
+        for SettledChange { service, change, .. } in self.settled_as_made() {
             observation.note(service, change);
         }
     }

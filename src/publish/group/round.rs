@@ -137,24 +137,12 @@ impl GroupSync<'_> {
         plan.changes.retain(|service, _| self.services.contains(service));
         for (service, changes) in plan.changes {
             for change in changes {
-                let target = change.target();
-                let may_make = self.keys.contains(&change.place().key)
-                    && self.is_permitted(&change)
-                    && !self.tried.contains(&target)
-                    && !self.in_vain.contains(&target);
-                if may_make {
+                if self.keys.contains(&change.place().key) && self.may_try(&change) {
                     self.open.push(PlannedChange { service: service.clone(), change });
                 }
             }
         }
         self.drop_needless_creations();
-    }
-
-    fn is_permitted(&self, change: &Change) -> bool {
-        match self.permits {
-            Some(permits) => permits.allow(change),
-            None => !change.needs_permit(),
-        }
     }
 
     /// Whether a line is about what the group has read. The numbers of a full service are those of the comparison.

@@ -15,7 +15,6 @@ use tokio::time::sleep;
 use super::mirror::Services;
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Reading, Unread};
-use crate::clusterset::record;
 use crate::model::{CloudMapService, Namespace, ServiceKey};
 
 /// The queues of services of which a full sync reads the instances, the first one first.
@@ -126,10 +125,7 @@ impl SharedRegistry {
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {
         let namespaces: Vec<&Namespace> = namespaces.collect();
-        let is_of_records = |key: &ServiceKey| {
-            let mut records = namespaces.iter().filter(|it| record::is_namespace(&it.name));
-            records.any(|namespace| namespace.id == key.namespace)
-        };
+        let is_of_records = |key: &ServiceKey| self.memory.mirror().is_of_records(&key.namespace);
         let (queues, mut waiting) = queues();
         let own = &OwnNames::default();
         let lists = async {
@@ -224,6 +220,13 @@ impl SharedRegistry {
         let own = self.own();
         let own: BTreeSet<&str> = own.iter().map(|key| key.namespace.as_str()).collect();
         namespaces.iter().partition(|namespace| own.contains(namespace.id.as_str()))
+    }
+
+    /// Whether the budget of this invocation allows a read of the instances of a service.
+    pub(super) fn may_read(&self, key: &ServiceKey) -> bool {
+        let is_queued = self.queue_of(key).is_some();
+        let pages = self.memory.mirror().pages(key);
+        is_queued && self.budget.spend(pages)
     }
 
     /// The queue of a service with a list that this run has read or that stands; `None` if a later run reads its instances.

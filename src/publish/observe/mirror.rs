@@ -217,7 +217,7 @@ impl Mirror {
     }
 
     /// Whether the namespace has the records of a clusterset.
-    fn is_of_records(&self, id: &str) -> bool {
+    pub fn is_of_records(&self, id: &str) -> bool {
         let read = self.namespaces.as_ref().and_then(|read| read.namespaces.get(id));
         read.is_some_and(|namespace| record::is_namespace(&namespace.name))
     }

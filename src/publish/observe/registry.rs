@@ -116,15 +116,6 @@ impl SharedRegistry {
         namespace.is_of_other(self.account.get().map(String::as_str))
     }
 
-    /// Whether the budget of this invocation allows a read of the instances of a service.
-    pub(super) fn may_read(&self, key: &ServiceKey) -> bool {
-        let (is_due, pages) = {
-            let mirror = self.memory.mirror();
-            (mirror.is_due(key), mirror.pages(key))
-        };
-        (is_due || self.is_oldest(key)) && self.budget.spend(pages)
-    }
-
     /// Whether a run can read all of Cloud Map in the time that it has for refreshing the mirror.
     pub(super) fn can_read_all_soon(&self) -> bool {
         let account = self.account.get().map(String::as_str);
