@@ -5,8 +5,8 @@
 //! first one discards the assumed burst, later ones halve the rate, which then recovers.
 //!
 //! Calls are served in the order of their arrival, those of a sync before the reads that only refresh what the process
-//! knows: the first call of each lane polls the bucket, and the others wait for its lock. Only a call that has all else that
-//! it needs arrives here, so no token waits for anything.
+//! knows: the first call of each lane polls the bucket, and the others wait for its lock. A call asks for a
+//! token last, when it has everything else, so that no token waits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

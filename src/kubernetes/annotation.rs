@@ -177,9 +177,9 @@ const MAX_TTL: u32 = 2_147_483_647;
 /// The names of the annotation `hostname`.
 #[derive(Default)]
 struct Names {
-    /// Those that the Service may claim.
+    /// The names that the Service may claim.
     first: Vec<ServiceName>,
-    /// The number of the others.
+    /// The number of the names beyond them.
     left_out: usize,
 }
 

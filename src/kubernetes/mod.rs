@@ -109,7 +109,7 @@ pub enum RequestCause {
     /// There was no complete reply.
     #[error(transparent)]
     Client(Box<kube::Error>),
-    /// It was given up.
+    /// The read was given up after this time.
     #[error("given up after {} s, half of the time that was left", .0.as_secs())]
     Late(Duration),
 }

@@ -60,9 +60,9 @@ pub enum Outcome {
     KeptOut,
     /// A request is held back by a rule, or until something else ends.
     HeldBack,
-    /// It could not be read. The next run tries again.
+    /// The subject could not be read. The next run tries again.
     Unread,
-    /// It only informs.
+    /// The line only informs.
     Remark,
 }
 

@@ -193,7 +193,7 @@ impl<'a> GroupCalls<'a> {
         };
         drop(under_way);
         if matches!(called, Ok(Some(Accepted::Busy(_)))) {
-            // What is sent from now on would be done twice.
+            // The other run is about to send the remaining changes, too.
             self.met_another.store(true, Ordering::Relaxed);
         }
         match called {

@@ -21,7 +21,7 @@ struct State {
     ends: BTreeMap<ServiceRef, Arc<SetOnce<()>>>,
     /// The results of those that have ended, unless they were taken.
     results: Results,
-    /// What each group has tried.
+    /// The changes that the group of each Service has tried.
     tried: BTreeMap<ServiceRef, BTreeSet<Target>>,
     /// Whether Cloud Map is read.
     is_closed: bool,

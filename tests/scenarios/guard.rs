@@ -1,6 +1,6 @@
 //! The guard against mass deletion. It holds a loss of most of a cluster at once until that is confirmed. It judges again
-//! once the additions of a run have ended, since the registrations that make up for a loss can be refused. And it remembers what it held, for
-//! some time and in Cloud Map.
+//! once the additions of a run have ended, since the registrations that make up for a loss can be refused. And it remembers
+//! what it held, for some time and in Cloud Map.
 
 use std::time::Duration;
 

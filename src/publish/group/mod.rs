@@ -77,7 +77,7 @@ impl Effect {
     }
 }
 
-/// What came of the changes of one group, or of several.
+/// The outcomes of the changes of one group, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     pub settled: Vec<SettledChange>,

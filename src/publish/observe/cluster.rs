@@ -5,8 +5,9 @@
 //!
 //! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in before. If
 //! each Service is the known holder of its claims, neither the cluster's other Services nor the lists of Cloud Map are
-//! read. For any other Service the competing claims matter, so the cluster's Services are listed first. If this process
-//! has never seen the places of all of the cluster's instances, everything is read.
+//! read. For any other Service the competing claims matter, so the cluster's Services are listed first. A process that has
+//! never seen where the cluster has instances reads everything for such a Service if that is done soon. Else it leaves to
+//! the next full sync what the Service may have under other names.
 //!
 //! The data that the open changes of a group rest on is a part, too, which is read again before they are made.
 
