@@ -201,6 +201,18 @@ impl Endpoint {
 }
 
 impl Desired {
+    /// These Services alone.
+    #[must_use]
+    pub fn only<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Self {
+        let mut only = Self::default();
+        for service in services {
+            if let Some(published) = self.services.get(service) {
+                only.services.insert(service.clone(), published.clone());
+            }
+        }
+        only
+    }
+
     /// What a Service claims, if its annotations can be read.
     pub fn claims(&self, service: &ServiceRef) -> Option<&Claims> {
         self.services.get(service)?.claims.as_ref().ok()

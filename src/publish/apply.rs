@@ -13,7 +13,7 @@ use crate::cloud_map::{
 };
 use crate::model::{NamespaceKind, NewService, Outcome, Place};
 use crate::publish::group::{Effect, GroupSync};
-use crate::publish::plan::{Change, NotAdopted, Reason, Stage};
+use crate::publish::plan::{Change, NotAdopted, Reason, Stage, with_note};
 use crate::time::Deadline;
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
@@ -264,8 +264,9 @@ impl<'a> GroupCalls<'a> {
         };
         let now = self.cloud_map.instance(permit, arn, place, instance).await;
         let now = now.map_err(|error| failed(&error))?;
-        let noted =
-            now.and_then(|now| self.group.observation.with_note(service, &now, text.as_deref()));
+        let noted = now.and_then(|now| {
+            with_note(&self.group.observation.owner, service, &now, text.as_deref())
+        });
         let Some(attributes) = noted else {
             let outcome = match text {
                 Some(_) => Outcome::undone("the instance has gone, or passed to another Service"),

@@ -38,7 +38,8 @@ use early::Early;
 use group::{GroupSync, Results, Target};
 use observe::{SharedRegistry, World};
 use plan::{
-    Adoption, ChangesByService, HeldBack, Look, Observation, Permits, Plan, RereadScope, in_groups,
+    Adoption, ChangesByService, HeldBack, Look, Observation, Permits, Plan, RereadScope,
+    counts_on_additions, in_groups, sure_additions,
 };
 use report::ChangeLines;
 
@@ -160,7 +161,7 @@ impl<'a> Execution<'a> {
         plan.leave_out(made.made());
         let mut done = Done::default();
         done.add(made);
-        if self.task.is_sync() && observation.counts_on_additions(&plan) {
+        if self.task.is_sync() && counts_on_additions(observation, &plan) {
             early.wait_for_all().await;
             let mut made = early.take_results();
             done.in_vain.extend(made.in_vain());
@@ -232,7 +233,7 @@ impl<'a> Execution<'a> {
             return world.observe_again(observation, scope).await;
         }
         self.registry.read_again(&mut observation.registry, scope).await?;
-        Ok(observation.reread(scope))
+        Ok(scope.decide(observation))
     }
 
     /// Reads the endpoints of Services again.
@@ -301,7 +302,7 @@ impl<'a> Execution<'a> {
     /// Makes the additions of which the process is sure, until Cloud Map is read.
     async fn add_early(&self, world: &World<'_>, known: &Observation, early: &Early) {
         let in_vain = &BTreeSet::new();
-        let changes = known.sure_additions(&world.seen_names());
+        let changes = sure_additions(known, &world.seen_names());
         let groups = self.in_order(changes).into_iter().map(async |changes| {
             let Some(end) = early.begin(&changes) else { return };
             let group = GroupSync::new(self.task, known, changes, None, in_vain);

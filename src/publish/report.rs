@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::publish::group::SettledChange;
 use crate::publish::plan::{
-    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, Stage,
+    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, Stage, unread,
 };
 use crate::report::{ClusterReport, Counts, GuardReport, LosingService, ServiceReport};
 
@@ -35,7 +35,7 @@ pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterRe
     let age = oldest.map(|oldest| observation.now.as_second() - oldest.as_second());
     let oldest_read = usize::try_from(age.unwrap_or_default()).unwrap_or_default();
     let unread = observation.registry.never_read();
-    let unread_names = observation.unread_names();
+    let unread_names = unread::never_read_names(observation);
     ClusterReport { unread, unread_names, oldest_read, ..report }
 }
 

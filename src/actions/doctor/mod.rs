@@ -21,7 +21,7 @@ use crate::error::chain;
 use crate::kubernetes::{self, ErrorClass, Kubernetes, access};
 use crate::model::{EksCluster, Guard, Selection, join};
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::{self, Peak};
+use crate::publish::plan::{self, Peak, peaks};
 use crate::reconcile::Invocation;
 use crate::report::count;
 use crate::settings::Cluster;
@@ -54,7 +54,7 @@ impl Invocation<'_> {
         if let Some(observed) = passed(observed, "read", TRY_AGAIN, &mut checks) {
             let plan = plan::plan(&observed);
             cloud_map::check_unread(&plan, &mut checks);
-            checks.extend(observed.peaks(&plan).iter().map(check_capacity));
+            checks.extend(peaks(&observed, &plan).iter().map(check_capacity));
             checks.extend(cloud_map::check_dns_rights(&plan));
             checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
         }

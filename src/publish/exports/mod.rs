@@ -14,7 +14,7 @@ mod records;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe::{self, World};
-use super::plan::{HeldBack, Observation, Reason, plan};
+use super::plan::{HeldBack, Observation, Reason, counts_on_additions, plan, rule};
 use super::{Execution, Options, Published, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::members::clustersets;
@@ -157,7 +157,7 @@ impl Exporting<'_> {
             desired.services.retain(|service, _| !refused.contains(service));
             desired
         };
-        let is_judged = plan.guard.is_some() || observed.counts_on_additions(&plan);
+        let is_judged = plan.guard.is_some() || counts_on_additions(&observed, &plan);
         if kept.has_cluster_record() && !is_judged {
             let overlay = self.overlay(exported(&plan.held_back));
             self.offer(Offer::Exports(overlay));
@@ -335,7 +335,7 @@ fn allowed(mut desired: Desired, observation: &Observation, held_back: &[HeldBac
         desired.services.remove(service);
     }
     for (service, published) in &mut desired.services {
-        let Ok(Some(rule)) = observation.rule(service) else { continue };
+        let Ok(Some(rule)) = rule(observation, service) else { continue };
         for endpoint in published.endpoints.iter_mut().flatten() {
             endpoint.ipv4 = endpoint.ipv4.filter(|it| rule.allows_address((*it).into()));
             endpoint.ipv6 = endpoint.ipv6.filter(|it| rule.allows_address((*it).into()));

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::plan::{
     Baseline, Change, ChangesByService, DeregisterReason, HeldBack, Observation, Permits, Reason,
-    RereadScope, Stage, Task,
+    RereadScope, Stage, Task, removes_note,
 };
 use crate::guard::Extent;
 use crate::model::{Capacity, CloudMapService, Desired, Outcome, Place, ServiceKey, ServiceRef};
@@ -174,7 +174,7 @@ impl<'a> GroupSync<'a> {
         in_vain: &'a BTreeSet<Target>,
     ) -> Self {
         let services: BTreeSet<ServiceRef> = changes.keys().cloned().collect();
-        let scope = comparison.scope_of_group(&services, changes.values().flatten());
+        let scope = RereadScope::of_group(comparison, &services, changes.values().flatten());
         let (mut open, mut notes) = (Vec::new(), Vec::new());
         for (service, changes) in changes {
             for change in changes {
@@ -271,7 +271,7 @@ impl<'a> GroupSync<'a> {
                 return Step::Read(self.begin_round());
             }
             if let Some(services) = self.take_removed() {
-                return Step::ReadEndpoints(self.observation.desired_of(services.iter()));
+                return Step::ReadEndpoints(self.observation.desired.only(services.iter()));
             }
             self.close(true);
             return Step::Done;
@@ -287,7 +287,7 @@ impl<'a> GroupSync<'a> {
         // An instance with the guard's note is removed after all others, and a note that does not go with its instance after
         // those of its Service: if one of them is left, so is the note.
         let order = |planned: &PlannedChange| {
-            let removes_note = self.observation.removes_note(&planned.change);
+            let removes_note = removes_note(&self.observation, &planned.change);
             self.is_due(&planned.change).then(|| (planned.change.stage(), removes_note))
         };
         let due: Vec<Option<(Stage, bool)>> =
@@ -306,17 +306,16 @@ impl<'a> GroupSync<'a> {
             other.change.stage() == Stage::Register && other.change.place() == change.place()
         };
         match change {
-            Change::Deregister { waits_for, .. } => {
-                self.state == State::Removing
-                    && waits_for.is_none()
-                    && !(self.has_failed_removal() && self.observation.removes_note(change))
-            }
             Change::Note { service, text: None, .. } => {
                 let is_removal = |planned: &PlannedChange| planned.change.is_removal();
                 let is_last = self.state == State::Removing || !self.open.iter().any(is_removal);
                 is_last && !self.keeps_instances_to_remove(service)
             }
-            _ if change.is_removal() => self.state == State::Removing,
+            _ if change.is_removal() => {
+                self.state == State::Removing
+                    && change.waits_for().is_none()
+                    && !(self.has_failed_removal() && removes_note(&self.observation, change))
+            }
             _ if self.state == State::Removing => false,
             Change::CreateService { .. } => self.open.iter().any(registers),
             // A cluster whose only registration was refused must not set the TTL: another one, which does not see it there,
@@ -330,7 +329,7 @@ impl<'a> GroupSync<'a> {
     fn has_failed_removal(&self) -> bool {
         let mut settled = self.results.settled.iter();
         settled.any(|settled| {
-            settled.change.stage() == Stage::Deregister
+            settled.change.marked().is_some()
                 && settled.outcome.as_ref().is_ok_and(|outcome| !outcome.is_made())
         })
     }
@@ -432,7 +431,7 @@ impl<'a> GroupSync<'a> {
         if outcome == Ok(Outcome::Applied) {
             self.has_progress = true;
             let key = change.place().key.clone();
-            if let Change::Deregister { because: DeregisterReason::NoReadyEndpoint, .. } = &change {
+            if change.because() == Some(&DeregisterReason::NoReadyEndpoint) {
                 self.removed.insert((service.clone(), key));
             }
             self.observation.note(&service, &change);

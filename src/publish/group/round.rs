@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{GroupSync, PlannedChange, State, Target};
-use crate::guard::Extent;
-use crate::model::{Desired, Outcome, ServiceKey, ServiceRef};
+use crate::model::{Desired, Outcome, ServiceRef};
 use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage};
 
 /// The number of rounds in a row that may change nothing. Then the next run goes on.
@@ -75,7 +74,7 @@ impl GroupSync<'_> {
     fn scope(&self) -> RereadScope {
         let left = [&self.open, &self.contested, &self.outdated, &self.refused];
         let left = left.into_iter().flatten().map(|planned| &planned.change);
-        self.observation.scope_of_group(&self.services, left)
+        RereadScope::of_group(&self.observation, &self.services, left)
     }
 
     /// The scope to read if the plan is old before its first change is made, `changes` among them. A Cloud Map service that
@@ -215,17 +214,8 @@ impl GroupSync<'_> {
         }
         let notes = std::mem::take(&mut self.notes);
         for planned in self.take_open().into_iter().chain(notes) {
-            let outcome = match &planned.change {
-                Change::Deregister { instance, waits_for: Some(wait), .. } if has_time => {
-                    let (instance, waits_for) = (instance.clone(), wait.to_string());
-                    Err(Reason::Waiting { instance, waits_for })
-                }
-                Change::UpdateService { update, .. } if has_time => {
-                    Err(Reason::ttl_without_instance(update))
-                }
-                _ if has_time => Ok(Outcome::undone("an earlier change was not made")),
-                _ => Ok(Outcome::out_of_time()),
-            };
+            let outcome =
+                if has_time { why_it_is_left(&planned.change) } else { Ok(Outcome::out_of_time()) };
             self.settle(planned, outcome);
         }
     }
@@ -248,21 +238,14 @@ impl GroupSync<'_> {
     }
 }
 
-impl Observation {
-    /// The data that these changes of a group rest on. In a targeted sync it includes the Services with instances under the
-    /// names that it registers, since one of these may be displaced.
-    pub(super) fn scope_of_group<'a>(
-        &self,
-        services: &BTreeSet<ServiceRef>,
-        changes: impl Iterator<Item = &'a Change> + Clone,
-    ) -> RereadScope {
-        let mut services = services.clone();
-        if self.extent == Extent::Part {
-            let registered = changes.clone().filter(|change| change.stage() == Stage::Register);
-            let registered: BTreeSet<&ServiceKey> =
-                registered.map(|change| &change.place().key).collect();
-            services.extend(registered.into_iter().flat_map(|key| self.marked_services(key)));
-        }
-        RereadScope::of(&self.holders, &services, changes)
+/// The outcome of a change that the last round left, although there was time for another.
+fn why_it_is_left(change: &Change) -> Result<Outcome, Reason> {
+    if let (Some(instance), Some(wait)) = (change.instance(), change.waits_for()) {
+        let instance = instance.to_owned();
+        return Err(Reason::Waiting { instance, waits_for: wait.to_string() });
+    }
+    match change {
+        Change::UpdateService { update, .. } => Err(Reason::ttl_without_instance(update)),
+        _ => Ok(Outcome::undone("an earlier change was not made")),
     }
 }

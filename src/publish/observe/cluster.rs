@@ -18,7 +18,9 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
 use crate::clusterset::record;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef};
-use crate::publish::plan::{Extent, Holders, Observation, RereadScope};
+use crate::publish::plan::{
+    Extent, Holders, Observation, RereadScope, holds_names_exclusively, namespaces, unread,
+};
 
 impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
@@ -34,10 +36,10 @@ impl World<'_> {
         let registry = self.registry.read().await?;
         let mut observation = self.observation(selection, desired, registry);
         self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
-        let named = observation.claimed_namespaces();
+        let named = namespaces::claimed(&observation);
         self.registry.read_shared(&mut observation.registry, &named).await?;
         self.find_namespaces(&mut observation, &named).await?;
-        let others = &observation.claimed_namespaces() - &named;
+        let others = &namespaces::claimed(&observation) - &named;
         self.registry.read_shared(&mut observation.registry, &others).await?;
         self.read_counted_as_empty(&mut observation).await?;
         Ok(observation.decided(selection))
@@ -51,7 +53,7 @@ impl World<'_> {
         let all = &Selection::Everything;
         let desired = self.claims_of(selection.names().map_or(all, |_| selection)).await?;
         let mut observation = self.observation(selection, desired, Registry::default());
-        observation.expect_namespaces();
+        namespaces::expect_missing(&mut observation);
         observation.desired = self.observe_endpoints(observation.desired).await?;
         Ok(observation.decided(selection))
     }
@@ -63,11 +65,11 @@ impl World<'_> {
         observation: &mut Observation,
         ids: &BTreeSet<String>,
     ) -> Result<(), Error> {
-        if observation.lacks_namespace() || self.registry.may_be_gone(ids) {
+        if namespaces::is_one_missing(observation) || self.registry.may_be_gone(ids) {
             self.registry.look_for_namespaces(&mut observation.registry).await?;
             self.leave_records_out(&mut observation.registry);
         }
-        observation.expect_namespaces();
+        namespaces::expect_missing(observation);
         Ok(())
     }
 
@@ -98,7 +100,7 @@ impl World<'_> {
     /// Returns an error if a service is gone and those of its namespace could not be listed to the end.
     async fn read_counted_as_empty(&self, observation: &mut Observation) -> Result<(), Error> {
         let holders = Holders::decide(observation);
-        let candidates = observation.keys_to_choose_from(|_| true);
+        let candidates = namespaces::keys_to_choose_from(observation, |_| true);
         let services = &mut observation.registry.services;
         let mut unread = BTreeSet::new();
         for key in holders.keys().chain(&candidates) {
@@ -129,7 +131,7 @@ impl World<'_> {
             tokio::join!(self.claims_of(all), self.registry.first_namespaces());
         let registry = Registry { namespaces: namespaces?, ..Registry::default() };
         let mut read = self.observation(all, claims?, registry);
-        read.expect_namespaces();
+        namespaces::expect_missing(&mut read);
         let read = read.decided(all);
         self.registry.note_claims(read.holders.keys());
         Ok(read.desired)
@@ -158,7 +160,7 @@ impl World<'_> {
         let registry = self.registry.remembered().await?;
         let known = self.observation(all, desired, registry);
         let mut known = Observation { extent: Extent::Part, ..known };
-        known.expect_namespaces();
+        namespaces::expect_missing(&mut known);
         Ok(Some(known.decided(all)))
     }
 
@@ -195,7 +197,7 @@ impl World<'_> {
             self.owner.flow == Flow::Annotations
                 && (!self.may_export || !self.is_unknown(&observed, service))
         });
-        if !observed.holds_names_exclusively(&asked) {
+        if !holds_names_exclusively(&observed, &asked) {
             let desired = self.claims_of(&Selection::Everything).await?;
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
@@ -203,7 +205,7 @@ impl World<'_> {
         if !has_read_all {
             asked.retain(|service| {
                 services.contains(service)
-                    && !observed.holds_names_exclusively(&BTreeSet::from([service.clone()]))
+                    && !holds_names_exclusively(&observed, &BTreeSet::from([service.clone()]))
             });
             let of_namespaces = namespaces.iter().map(|namespace| ServiceRef::new(namespace, "*"));
             observed.left = asked.into_iter().chain(of_namespaces).collect();
@@ -249,7 +251,7 @@ impl World<'_> {
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
                 // Only if no instance of the Service was found where it is known to have had some.
-                keys = observed.keys_to_choose_from(|service| {
+                keys = namespaces::keys_to_choose_from(&observed, |service| {
                     observed.affected.contains(service)
                         && !observed.desired.namespaces.contains_key(service)
                 });
@@ -277,9 +279,9 @@ impl World<'_> {
         let marks = observed.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
         let (memory, owner) = (&self.registry.memory, &self.owner);
-        let ours = observed.seen_as_ours().map(|service| service.arn.clone());
+        let ours = unread::seen_as_ours(observed).map(|service| service.arn.clone());
         memory.known().ours.extend(ours);
-        let unread = is_whole.then(|| observed.unread_keys());
+        let unread = is_whole.then(|| unread::keys(observed));
         memory.keep_places(owner, claims.chain(marks), unread.as_ref());
     }
 
@@ -306,7 +308,7 @@ impl World<'_> {
                 None => _ = observation.desired.services.remove(service),
             }
         }
-        let mut read = observation.reread(scope);
+        let mut read = scope.decide(observation);
         self.read_needed_tags(&mut read).await;
         self.read_endpoints(&mut read.desired, services).await?;
         Ok(read)

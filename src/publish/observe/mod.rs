@@ -26,7 +26,7 @@ use crate::model::{
     CloudMapService, Desired, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
     ServiceKey, ServiceRef, Tags, Timestamp,
 };
-use crate::publish::plan::{Observation, Rules};
+use crate::publish::plan::{Observation, Rules, services, unread};
 use mirror::Namespaces;
 
 pub use budget::ReadLimit;
@@ -161,7 +161,7 @@ impl World<'_> {
         if !observed.registry.services.keys().any(is_old) {
             return Ok(());
         }
-        let mut old = observed.settings_needed();
+        let mut old = services::settings_needed(observed);
         old.retain(is_old);
         if !old.is_empty() {
             registry.look_up(&mut observed.registry, &old, began).await?;
@@ -184,7 +184,7 @@ impl World<'_> {
     /// Reads the tags that a plan needs and that were not read yet.
     async fn read_needed_tags(&self, observed: &mut Observation) {
         let cloud_map = &self.registry.cloud_map;
-        let mut tags = observed.tags_needed();
+        let mut tags = services::tags_needed(observed);
         let services = &observed.registry.services;
         tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
         cloud_map.read_tags(&mut observed.registry, &tags).await;
@@ -208,7 +208,7 @@ impl World<'_> {
 
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
-        let mut keys = observation.tags_of_unread();
+        let mut keys = unread::tags_needed(observation);
         let (memory, registry) = (&self.registry.memory, &mut observation.registry);
         keys.retain(|key| {
             let Some(service) = registry.services.get_mut(key) else { return false };

@@ -18,21 +18,19 @@ use crate::clusterset::attributes::{is_of_a_clusterset, read};
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
 
-impl Observation {
-    /// The instances that the holder of a name requests, if registrations are possible there: an adoption is one.
-    fn wanted_to_adopt(
-        &self,
-        key: &ServiceKey,
-        holder: &ServiceRef,
-    ) -> Result<WantedInstances<'_>, Reason> {
-        let mut wanted = self.wanted(key, holder)?;
-        wanted.limit(&Present::of(self, key, &wanted));
-        let service = &self.registry.services[key];
-        if matches!(&service.tags, Tags::Read(tags) if tags.managed_by_ecs) {
-            return Err(Reason::ServiceConnect);
-        }
-        wanted.accepted()
+/// The instances that the holder of a name requests, if registrations are possible there: an adoption is one.
+fn wanted_to_adopt<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+) -> Result<WantedInstances<'a>, Reason> {
+    let mut wanted = WantedInstances::of(observation, key, holder)?;
+    wanted.limit(&Present::of(observation, key, &wanted));
+    let service = &observation.registry.services[key];
+    if matches!(&service.tags, Tags::Read(tags) if tags.managed_by_ecs) {
+        return Err(Reason::ServiceConnect);
     }
+    wanted.accepted()
 }
 
 /// The instances that the caller allows us to adopt.
@@ -105,7 +103,7 @@ impl Adoption {
                 continue;
             }
             let place = Place::of(key, registry);
-            match observation.wanted_to_adopt(key, holder) {
+            match wanted_to_adopt(observation, key, holder) {
                 Ok(wanted) => {
                     for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
                         let adopted = self.of(other, &wanted, owner);
@@ -182,28 +180,30 @@ impl fmt::Display for Former {
     }
 }
 
-impl Observation {
-    /// An export waits while AWS's controller has instances for the same cluster id under its name: otherwise each
-    /// endpoint would be registered twice, and that controller would deregister ours if it came back.
-    ///
-    /// # Errors
-    /// Returns the reason if there are such instances.
-    pub fn has_none_of_aws(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<(), Reason> {
-        let published = self.desired.services.get(holder);
-        let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
-            return Ok(());
-        };
-        let is_of_aws = |(id, attributes): &(&String, &Attributes)| {
-            let instance = read(attributes, &exported.clusterset).ok().flatten();
-            !attributes.has_marks()
-                && !attributes.may_be_of_ecs(id)
-                && !attributes.is_of_ecs(id)
-                && instance.is_some_and(|instance| instance.cluster == exported.export.cluster)
-        };
-        match self.registry.instances(key).filter(is_of_aws).count() {
-            0 => Ok(()),
-            instances => Err(Reason::ExportOfAws { instances }),
-        }
+/// An export waits while AWS's controller has instances for the same cluster id under its name: otherwise each
+/// endpoint would be registered twice, and that controller would deregister ours if it came back.
+///
+/// # Errors
+/// Returns the reason if there are such instances.
+pub fn has_none_of_aws(
+    observation: &Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+) -> Result<(), Reason> {
+    let published = observation.desired.services.get(holder);
+    let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
+        return Ok(());
+    };
+    let is_of_aws = |(id, attributes): &(&String, &Attributes)| {
+        let instance = read(attributes, &exported.clusterset).ok().flatten();
+        !attributes.has_marks()
+            && !attributes.may_be_of_ecs(id)
+            && !attributes.is_of_ecs(id)
+            && instance.is_some_and(|instance| instance.cluster == exported.export.cluster)
+    };
+    match observation.registry.instances(key).filter(is_of_aws).count() {
+        0 => Ok(()),
+        instances => Err(Reason::ExportOfAws { instances }),
     }
 }
 
@@ -249,10 +249,8 @@ impl Plan {
     /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
     fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
         let duplicate = DeregisterReason::Duplicate;
-        let is_duplicate = |change: &Change| {
-            let Change::Deregister { place, because, .. } = change else { return false };
-            *because == duplicate && among(&place.key)
-        };
+        let is_duplicate =
+            |change: &Change| change.because() == Some(&duplicate) && among(&change.place().key);
         for (service, removals) in of_sync.only(is_duplicate).changes {
             self.changes.entry(service).or_default().extend(removals);
         }

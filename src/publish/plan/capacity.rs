@@ -13,7 +13,7 @@ use super::compare::{Compared, Comparison};
 use super::instance::hash_of;
 use super::observation::{Observation, Plan};
 use super::reason::Reason;
-use super::removals::{Exchange, WaitsFor};
+use super::removals::WaitsFor;
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef, count_each};
 
@@ -46,7 +46,7 @@ impl Fitting<'_> {
         let mut capacity = self.observation.registry.capacity.clone();
         for (place, pending) in self.take_pending() {
             let is_full = capacity.refusal(&place.key).is_some();
-            let mut free = self.observation.free_places(&place.key);
+            let mut free = free_places(self.observation, &place.key);
             let mut without = Vec::new();
             for pending in pending {
                 if free > 0 && (!is_full || capacity.freed(&pending.service, &place.key) > 0) {
@@ -96,7 +96,7 @@ impl Fitting<'_> {
         let mut counts = count_each(new.map(|it| it.place().clone()));
         counts.retain(|place, count| {
             self.observation.registry.capacity.refusal(&place.key).is_some()
-                || *count > self.observation.free_places(&place.key)
+                || *count > free_places(self.observation, &place.key)
         });
         let is_pending = |change: &Change| is_new(change) && counts.contains_key(change.place());
         let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
@@ -123,16 +123,14 @@ impl Fitting<'_> {
         let mut surplus = self.take_surplus(place, pending.len());
         let mut refused = Vec::new();
         for pending in pending {
-            let own = surplus.iter().position(|it| it.marked() == Some(&pending.service));
-            let displaced = own.or((!surplus.is_empty()).then_some(0)).map(|it| surplus.remove(it));
-            let Some(Change::Deregister { instance, marked, address, because, .. }) = displaced
-            else {
-                refused.push(pending);
-                continue;
-            };
-            let exchange = Exchange { newcomer: pending.instance, marked, address, because };
-            let change = self.rewritten(place, (instance, pending.attributes), exchange);
-            self.plan.add(pending.service, change);
+            let is_own = |removal: &Change| removal.marked() == Some(&pending.service);
+            let own = surplus.iter().position(is_own);
+            let index = own.or((!surplus.is_empty()).then_some(0));
+            let removal = index.map(|index| surplus.remove(index));
+            match removal.and_then(|removal| self.exchanged(&removal, &pending)) {
+                Some(exchange) => self.plan.add(pending.service, exchange),
+                None => refused.push(pending),
+            }
         }
         refused
     }
@@ -141,12 +139,11 @@ impl Fitting<'_> {
     /// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
     fn take_surplus(&mut self, place: &Place, count: usize) -> Vec<Change> {
         let may_be_displaced = |change: &Change| {
-            let Change::Deregister { place: here, waits_for, .. } = change else { return false };
             let may_wait = matches!(
-                waits_for.as_deref(),
+                change.waits_for(),
                 None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_))
             );
-            here == place && may_wait
+            change.marked().is_some() && change.place() == place && may_wait
         };
         let mut candidates = self.plan.take(may_be_displaced);
         candidates.sort_by_cached_key(|(planned_for, change)| {
@@ -163,17 +160,20 @@ impl Fitting<'_> {
 
     /// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are
     /// dropped, since they describe the old endpoint, and so is a note of the guard.
-    fn rewritten(
-        &self,
-        place: &Place,
-        (instance, attributes): (String, Attributes),
-        exchange: Exchange,
-    ) -> Change {
+    fn exchanged(&self, removal: &Change, pending: &WaitingRegistration) -> Option<Change> {
+        let place = removal.place();
+        let instance = removal.instance()?;
+        let exchange = removal.exchanged_for(&pending.instance)?;
         let empty = Attributes::new();
-        let present = self.observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
-        let differences = Difference::between(present, &attributes);
-        let (place, exchange) = (place.clone(), Some(Box::new(exchange)));
-        Change::Rewrite { place, instance, attributes, differences, exchange, adopted: None }
+        let present = self.observation.registry.instance(&place.key, instance).unwrap_or(&empty);
+        Some(Change::Rewrite {
+            place: place.clone(),
+            instance: instance.to_owned(),
+            differences: Difference::between(present, &pending.attributes),
+            attributes: pending.attributes.clone(),
+            exchange: Some(Box::new(exchange)),
+            adopted: None,
+        })
     }
 
     /// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
@@ -199,9 +199,7 @@ impl Fitting<'_> {
                 left.entry(key.clone()).or_insert_with(|| self.observation.ours(&key).count());
             let keeps_last = matches!(change.waits_for(), Some(WaitsFor::HolderAndNewName { .. }));
             if gone < may_go && (*left > 1 || !keeps_last) {
-                if let Change::Deregister { waits_for, .. } = change {
-                    *waits_for = None;
-                }
+                change.wait_no_more();
                 *left -= 1;
                 gone += 1;
             }
@@ -215,8 +213,8 @@ impl Fitting<'_> {
         let loses = |id: &str| {
             self.plan.changes.iter().any(|(of, changes)| {
                 changes.iter().any(|change| {
-                    let is_lost = matches!(change, Change::Deregister { .. })
-                        || change.exchange().is_some() && of != service;
+                    let is_lost =
+                        change.marked().is_some() || change.exchange().is_some() && of != service;
                     is_lost && change.place() == new && change.instance() == Some(id)
                 })
             })
@@ -226,44 +224,42 @@ impl Fitting<'_> {
     }
 }
 
-impl Observation {
-    /// The number of further instances that a Cloud Map service can take by its own limit.
-    fn free_places(&self, key: &ServiceKey) -> usize {
-        self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
-    }
+/// The number of further instances that a Cloud Map service can take by its own limit.
+fn free_places(observation: &Observation, key: &ServiceKey) -> usize {
+    observation.rules.service_limit.0.saturating_sub(observation.registry.instances(key).count())
+}
 
-    /// The largest service and the largest namespace, counting the instances of all owners.
-    pub fn peaks(&self, plan: &Plan) -> Vec<Peak> {
-        let registry = &self.registry;
-        let mut services: BTreeMap<Place, usize> = BTreeMap::new();
-        for (key, service) in &registry.services {
-            *services.entry(Place::of(key, registry)).or_default() += service.held();
-        }
-        for change in plan.changes.values().flatten() {
-            if let Change::Register { place, .. } = change {
-                *services.entry(place.clone()).or_default() += 1;
-            }
-        }
-        let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
-        for (place, count) in &services {
-            *namespaces.entry(&place.namespace).or_default() += count;
-        }
-        let service = services.iter().max_by_key(|(_, count)| **count);
-        let service = service.map(|(place, count)| Peak {
-            of: place.to_string(),
-            count: *count,
-            quota: self.rules.service_limit.0,
-            is_fixed: true,
-        });
-        let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-        let namespace = namespace.map(|(name, count)| Peak {
-            of: name.to_owned(),
-            count,
-            quota: DEFAULT_NAMESPACE_QUOTA,
-            is_fixed: false,
-        });
-        service.into_iter().chain(namespace).collect()
+/// The largest service and the largest namespace, counting the instances of all owners.
+pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
+    let registry = &observation.registry;
+    let mut services: BTreeMap<Place, usize> = BTreeMap::new();
+    for (key, service) in &registry.services {
+        *services.entry(Place::of(key, registry)).or_default() += service.held();
     }
+    for change in plan.changes.values().flatten() {
+        if let Change::Register { place, .. } = change {
+            *services.entry(place.clone()).or_default() += 1;
+        }
+    }
+    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, count) in &services {
+        *namespaces.entry(&place.namespace).or_default() += count;
+    }
+    let service = services.iter().max_by_key(|(_, count)| **count);
+    let service = service.map(|(place, count)| Peak {
+        of: place.to_string(),
+        count: *count,
+        quota: observation.rules.service_limit.0,
+        is_fixed: true,
+    });
+    let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
+    let namespace = namespace.map(|(name, count)| Peak {
+        of: name.to_owned(),
+        count,
+        quota: DEFAULT_NAMESPACE_QUOTA,
+        is_fixed: false,
+    });
+    service.into_iter().chain(namespace).collect()
 }
 
 /// Whether a change removes an instance that only waits for the registrations under the new name of its Service.

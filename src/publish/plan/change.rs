@@ -160,6 +160,21 @@ impl Change {
         self.marked().or_else(|| self.exchange().map(|exchange| &exchange.marked))
     }
 
+    /// The reason for which an instance is deregistered.
+    pub fn because(&self) -> Option<&DeregisterReason> {
+        match self {
+            Self::Deregister { because, .. } => Some(because),
+            _ => None,
+        }
+    }
+
+    /// Lets a removal be made at once.
+    pub fn wait_no_more(&mut self) {
+        if let Self::Deregister { waits_for, .. } = self {
+            *waits_for = None;
+        }
+    }
+
     /// The condition that must be met before the change is made.
     pub fn waits_for(&self) -> Option<&WaitsFor> {
         match self {

@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::guard::held_services;
+use super::names::{max_names, repeated_namespace, rule};
+use super::namespaces;
 use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use crate::model::{Place, PublishedService, ServiceKey, ServiceRef};
@@ -48,7 +51,7 @@ impl Holders {
             services.insert(service.clone(), claims);
         }
         let mut all = Self { names: BTreeMap::new(), services };
-        let held = observation.held_services();
+        let held = held_services(observation);
         for (key, claimants) in claimants {
             let settled = match observation.desired.held_elsewhere.get(&key) {
                 Some(holder) => {
@@ -187,11 +190,11 @@ impl Holders {
             let repeated = claims
                 .keys
                 .iter()
-                .filter_map(|key| Some((Some(key.clone()), observation.repeated_namespace(key)?)));
+                .filter_map(|key| Some((Some(key.clone()), repeated_namespace(observation, key)?)));
             let published = observation.desired.services.get(service);
             let unknown = published.and_then(|it| it.unknown_annotations.clone());
             let unknown = unknown.map(Reason::UnknownAnnotation);
-            let remarks = observation.chosen_by_instances(service).into_iter().chain(unknown);
+            let remarks = namespaces::remark(observation, service).into_iter().chain(unknown);
             let remarks = repeated.chain(remarks.map(|remark| (None, remark)));
             let all = claims.excluded.iter().cloned().chain(conflicts).chain(remarks);
             lines.extend(all.map(|(key, reason)| {
@@ -206,7 +209,7 @@ impl Holders {
 impl ServiceClaims {
     fn of(observation: &Observation, service: &ServiceRef, annotated: &PublishedService) -> Self {
         // It may claim nothing, so its annotations do not matter.
-        if let Err(denial) = observation.rule(service) {
+        if let Err(denial) = rule(observation, service) {
             return Self { excluded: vec![(None, Reason::NotAllowed(denial))], ..Self::default() };
         }
         let (mut keys, mut excluded, mut unresolved) = (Vec::new(), Vec::new(), None);
@@ -218,7 +221,11 @@ impl ServiceClaims {
                         Ok(key) if keys.contains(&key) => {}
                         Ok(key) => keys.push(key),
                         Err(problem) => {
-                            unresolved = Some(observation.explained(problem, &claims.namespace));
+                            unresolved = Some(namespaces::explained(
+                                observation,
+                                problem,
+                                &claims.namespace,
+                            ));
                         }
                     }
                 }
@@ -237,7 +244,7 @@ impl ServiceClaims {
         });
         let left_out = annotated.claims.as_ref().map_or(0, |claims| claims.names_left_out);
         let first = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
-        let of_rule = observation.max_names(service).filter(|maximum| *maximum < keys.len());
+        let of_rule = max_names(observation, service).filter(|maximum| *maximum < keys.len());
         keys.truncate(of_rule.unwrap_or(first));
         if let Some(maximum) = of_rule.or((left_out > 0).then_some(first)) {
             let asked = first + left_out;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
 use super::instance::Identity;
-use super::neighbours::ServiceInstances;
+use super::neighbours::{Neighbours, ServiceInstances};
 use super::observation::Observation;
 use super::reason::Reason;
 use super::removals::DeregisterReason;
@@ -39,7 +39,7 @@ fn compare_with_neighbours(
     wanted: &mut WantedInstances,
     present: &Present,
 ) {
-    let Some(neighbours) = observation.neighbours(key) else { return };
+    let Some(neighbours) = Neighbours::under(observation, key) else { return };
     let of_holder = ServiceInstances {
         published: wanted.template.published,
         claims: wanted.template.claims,

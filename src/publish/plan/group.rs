@@ -1,14 +1,16 @@
-//! The parts of a cluster that are synced by themselves: the Services that a run covers ([`Observation::affected_by`]), the
-//! data that a plan for some of them rests on ([`Observation::holds_names_exclusively`]), the groups of Services whose
+//! The parts of a cluster that are synced by themselves: the Services that a run covers ([`affected_by`]), the
+//! data that a plan for some of them rests on ([`holds_names_exclusively`]), the groups of Services whose
 //! changes are made together ([`in_groups`]), and the data to read again before the changes of a group are decided
 //! ([`RereadScope`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Change, ChangesByService};
+use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
+use super::namespaces::keys_to_choose_from;
 use super::observation::{Look, Observation};
 use super::removals::WaitsFor;
+use crate::guard::Extent;
 use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
 
 /// The data to read again before the changes of a group are decided.
@@ -46,6 +48,31 @@ impl RereadScope {
         Self { keys, services, with_entries: false }
     }
 
+    /// The data that these changes of a group rest on. In a targeted sync it includes the Services with instances under the
+    /// names that it registers, since one of these may be displaced.
+    pub fn of_group<'a>(
+        observation: &Observation,
+        services: &BTreeSet<ServiceRef>,
+        changes: impl Iterator<Item = &'a Change> + Clone,
+    ) -> Self {
+        let mut services = services.clone();
+        if observation.extent == Extent::Part {
+            let registered = changes.clone().filter(|change| change.stage() == Stage::Register);
+            let registered: BTreeSet<&ServiceKey> =
+                registered.map(|change| &change.place().key).collect();
+            services
+                .extend(registered.into_iter().flat_map(|key| observation.marked_services(key)));
+        }
+        Self::of(&observation.holders, &services, changes)
+    }
+
+    /// An observation with what was read again, and with the holders that follow from it.
+    pub fn decide(&self, mut observation: Observation) -> Observation {
+        observation.decide_holders();
+        observation.affected.clone_from(&self.services);
+        observation
+    }
+
     /// The part of an observation with these keys and Services, including every claimant.
     pub fn narrow(&self, observation: &Observation) -> Observation {
         let holders = &observation.holders;
@@ -62,7 +89,7 @@ impl RereadScope {
         let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
         // A Service with a mistake in its annotations keeps the names under which a read finds it.
         let claimants = claimants.chain(holders.unclear());
-        let concerned = observation.desired_of(claimants.chain(&self.services));
+        let concerned = observation.desired.only(claimants.chain(&self.services));
         let mut namespaces = BTreeMap::new();
         for service in concerned.services.keys() {
             let chosen = observation.desired.namespaces.get(service);
@@ -84,91 +111,62 @@ impl RereadScope {
     }
 }
 
-impl Observation {
-    /// The same after it was read again for a group.
-    #[must_use]
-    pub fn reread(mut self, scope: &RereadScope) -> Self {
-        self.decide_holders();
-        self.affected.clone_from(&scope.services);
-        self
-    }
-
-    /// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
-    /// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
-    /// holding it.
-    pub fn affected_by(&self, selection: &Selection) -> BTreeSet<ServiceRef> {
-        let holders = &self.holders;
-        let existing = self.desired.services.keys().cloned();
-        let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
-        let claimed = selected.iter().flat_map(|service| {
-            let claims = holders.claims(service).into_iter().flatten();
-            claims.map(move |key| (key, service.clone()))
-        });
-        let marked = self.all_marked_services();
-        let marked = marked.filter(|(_, service)| selection.contains(service));
-        let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
-        let mut held_by_others = BTreeSet::new();
-        for (key, service) in claimed.chain(marked) {
-            if !holders.holds(key, &service) {
-                held_by_others.insert(key);
-            }
-            affected.insert(service);
+/// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
+/// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
+/// holding it.
+pub fn affected_by(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
+    let holders = &observation.holders;
+    let existing = observation.desired.services.keys().cloned();
+    let selected: Vec<ServiceRef> =
+        existing.filter(|service| selection.contains(service)).collect();
+    let claimed = selected.iter().flat_map(|service| {
+        let claims = holders.claims(service).into_iter().flatten();
+        claims.map(move |key| (key, service.clone()))
+    });
+    let marked = observation.all_marked_services();
+    let marked = marked.filter(|(_, service)| selection.contains(service));
+    let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
+    let mut held_by_others = BTreeSet::new();
+    for (key, service) in claimed.chain(marked) {
+        if !holders.holds(key, &service) {
+            held_by_others.insert(key);
         }
-        affected.extend(held_by_others.into_iter().filter_map(|key| holders.holder(key)).cloned());
-        affected
+        affected.insert(service);
     }
+    affected.extend(held_by_others.into_iter().filter_map(|key| holders.holder(key)).cloned());
+    affected
+}
 
-    /// These Services alone.
-    pub fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
-        let read = &self.desired.services;
-        let services = services.filter_map(|it| Some((it.clone(), read.get(it)?.clone())));
-        Desired { services: services.collect(), ..Desired::default() }
-    }
+/// The additions to Cloud Map as a process knows it, whenever it read that. It leaves out those of which it cannot be sure
+/// that something is missing: instances under other names decide which of several namespaces is meant, and the run before
+/// may have created a service that was `seen` and that no list has shown yet.
+pub fn sure_additions(observation: &Observation, seen: &BTreeSet<ServiceKey>) -> ChangesByService {
+    let undecided = keys_to_choose_from(observation, |_| true);
+    let is_sure = |change: &Change| {
+        let key = &change.place().key;
+        let is_known = observation.registry.services.contains_key(key) || !seen.contains(key);
+        is_known && !undecided.contains(key)
+    };
+    let mut additions = super::plan(observation).take_additions();
+    additions.retain(|_, changes| changes.iter().all(is_sure));
+    additions
+}
 
-    /// The additions to Cloud Map as a process knows it, whenever it read that. It leaves out those of which it cannot be sure
-    /// that something is missing: instances under other names decide which of several namespaces is meant, and the run before
-    /// may have created a service that was `seen` and that no list has shown yet.
-    pub fn sure_additions(&self, seen: &BTreeSet<ServiceKey>) -> ChangesByService {
-        let undecided = self.keys_to_choose_from(|_| true);
-        let is_sure = |change: &Change| {
-            let key = &change.place().key;
-            let is_known = self.registry.services.contains_key(key) || !seen.contains(key);
-            is_known && !undecided.contains(key)
-        };
-        let mut additions = super::plan(self).take_additions();
-        additions.retain(|_, changes| changes.iter().all(is_sure));
-        additions
-    }
-
-    /// Whether a claim of the cluster names a namespace that was not found.
-    pub fn lacks_namespace(&self) -> bool {
-        let mut claims = self.desired.all_claims();
-        claims.any(|claims| self.registry.candidates(&claims.namespace).is_empty())
-    }
-
-    /// The ids of the namespaces that claims of the cluster may mean.
-    pub fn claimed_namespaces(&self) -> BTreeSet<String> {
-        let claims = self.desired.all_claims();
-        let found = claims.flat_map(|claims| self.registry.candidates(&claims.namespace));
-        found.map(|namespace| namespace.id.clone()).collect()
-    }
-
-    /// Whether each of the affected Services holds all names that it claims: our instances under every key have its marks,
-    /// and no other Service's. Otherwise other claims to the name, or instances left under other names, matter and must be
-    /// read.
-    ///
-    /// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a
-    /// plan on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the
-    /// holder.
-    pub fn holds_names_exclusively(&self, services: &BTreeSet<ServiceRef>) -> bool {
-        let holders = &self.holders;
-        services.iter().all(|service| {
-            let Some(keys) = holders.claims(service) else { return false };
-            let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
-            let is_alone = |key| self.marked_services(key).all(|marked| marked == *service);
-            clear && keys.iter().all(|key| self.has_ours(key) && is_alone(key))
-        })
-    }
+/// Whether each of the affected Services holds all names that it claims: our instances under every key have its marks,
+/// and no other Service's. Otherwise other claims to the name, or instances left under other names, matter and must be
+/// read.
+///
+/// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a
+/// plan on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the
+/// holder.
+pub fn holds_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
+    let holders = &observation.holders;
+    services.iter().all(|service| {
+        let Some(keys) = holders.claims(service) else { return false };
+        let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
+        let is_alone = |key| observation.marked_services(key).all(|marked| marked == *service);
+        clear && keys.iter().all(|key| observation.has_ours(key) && is_alone(key))
+    })
 }
 
 // Groups the changes that are made together. Each Kubernetes Service is a group of its own, so that none waits for

@@ -10,15 +10,16 @@
 //!
 //! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the installation; a
 //!   [`Plan`] has `change`s and requests that are held back for a `reason`.
-//! - Names: `claims` of `names`, which are in a namespace and may be denied.
+//! - Names: `claims` of `names`, which may be denied, and the `namespaces` that these are in.
 //! - Instances: `shape` makes them of endpoints, `wanted` is all of the holder, with ours that are there, each `instance`
 //!   has an identity and a health; `compare` finds the differences.
-//! - Cloud Map services: `services` creates and updates them.
+//! - Cloud Map services: `services` creates and updates them; those that are `unread` are never treated as empty.
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
 //! - `group` has the Services whose changes are made together, and plans for some of them; `permit` has the removals that a
 //!   run may make; `refusals` are changes that are not tried again yet.
 //! - `orphans` counts the instances of clusters that are not configured.
-//! - No claim requests the changes of `adopt`, `purge`, `records` and `mark` (notes for later runs).
+//! - `guard` judges the `loss` of each Service, and remembers it by `notes`.
+//! - No claim requests the changes of `adopt`, `purge` and `records`.
 //! - For people: the `fate` of each endpoint.
 //!
 //! Removals are decided twice. The comparison of all that a run is about gives the [`Permits`], as far as the guard lets the
@@ -34,9 +35,11 @@ mod fate;
 mod group;
 mod guard;
 mod instance;
-mod mark;
+mod loss;
 mod names;
+pub mod namespaces;
 mod neighbours;
+mod notes;
 mod observation;
 mod orphans;
 mod permit;
@@ -45,25 +48,32 @@ mod reason;
 mod records;
 mod refusals;
 mod removals;
-mod services;
+pub mod services;
 mod shape;
 #[cfg(test)]
 mod tests;
+pub mod unread;
 mod wanted;
 
+use adopt::has_none_of_aws;
 use compare::{Compared, Comparison, compare};
+use services::fits;
+use wanted::WantedInstances;
 
 use crate::model::{Place, ServiceRef};
 
 pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{Adopted, Adoption, Former, NotAdopted};
-pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak};
+pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
 pub use fate::Found;
-pub use group::{RereadScope, in_groups};
-pub use guard::Baseline;
+pub use group::{RereadScope, holds_names_exclusively, in_groups, sure_additions};
+pub use guard::counts_on_additions;
+pub use loss::Baseline;
+pub use names::rule;
+pub use notes::{removes_note, with_note};
 pub use observation::{Look, Observation, Plan, Unchanged};
 pub use orphans::Orphans;
 pub use permit::Permits;
@@ -113,9 +123,9 @@ impl Plan {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = observation.has_none_of_aws(key, holder);
-            let ready = ready.and_then(|()| observation.fits(key, holder));
-            match ready.and_then(|()| observation.wanted(key, holder)) {
+            let ready = has_none_of_aws(observation, key, holder);
+            let ready = ready.and_then(|()| fits(observation, key, holder));
+            match ready.and_then(|()| WantedInstances::of(observation, key, holder)) {
                 Ok(wanted) => {
                     let mut comparison = compare(observation, key, wanted);
                     self.add_settings(observation, &place, holder, &mut comparison);

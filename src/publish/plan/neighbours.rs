@@ -70,16 +70,14 @@ pub struct NeighbourDifference {
     family: Option<Family>,
 }
 
-impl Observation {
-    /// The instances of other owners under a key; `None` if there are none.
-    pub(super) fn neighbours(&self, key: &ServiceKey) -> Option<Neighbours<'_>> {
-        let instances = self.registry.instances(key);
-        let foreign = instances.filter(|(_, attributes)| !self.owner.owns(attributes));
-        Neighbours::of(&foreign.map(|(id, attributes)| (&**id, attributes)).collect::<Vec<_>>())
-    }
-}
-
 impl<'a> Neighbours<'a> {
+    /// The instances of other owners under a key; `None` if there are none.
+    pub(super) fn under(observation: &'a Observation, key: &ServiceKey) -> Option<Self> {
+        let instances = observation.registry.instances(key);
+        let foreign = instances.filter(|(_, attributes)| !observation.owner.owns(attributes));
+        Self::of(&foreign.map(|(id, attributes)| (&**id, attributes)).collect::<Vec<_>>())
+    }
+
     /// Those of these instances by id; `None` if there are none.
     fn of(instances: &[(&str, &'a Attributes)]) -> Option<Self> {
         let (_, first) = instances.first()?;

@@ -15,14 +15,16 @@ use std::sync::Arc;
 
 use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
-use super::guard::Baseline;
-use super::mark::set_note;
+use super::group::affected_by;
+use super::loss::Baseline;
+use super::namespaces;
+use super::notes::set_note;
 use super::reason::{HeldBack, Reason};
-use super::removals::{DeregisterReason, WaitsFor};
+use super::removals::DeregisterReason;
 use crate::guard::{Extent, GuardStatus};
 use crate::model::{
-    Attributes, CloudMapService, Desired, Foreign, Owner, Place, Policy, Registry, Rules,
-    Selection, ServiceKey, ServiceRef, Timestamp, count_each,
+    Attributes, Desired, Foreign, Owner, Place, Policy, Registry, Rules, Selection, ServiceKey,
+    ServiceRef, Timestamp, count_each,
 };
 
 /// One read of a cluster and of Cloud Map, with the rules of the installation.
@@ -78,6 +80,11 @@ impl Observation {
         self.registry.instances(key).filter(|(_, attributes)| self.owner.owns(attributes))
     }
 
+    /// Whether an instance of ours is registered under the key.
+    pub fn has_ours(&self, key: &ServiceKey) -> bool {
+        self.ours(key).next().is_some()
+    }
+
     /// The instances of ours that were read under a key, with the Service in the marks of each.
     pub fn marked(&self, key: &ServiceKey) -> impl Iterator<Item = MarkedInstance<'_>> {
         self.registry.instances(key).filter_map(|(id, attributes)| {
@@ -123,9 +130,9 @@ impl Observation {
 
     /// Decides it again.
     pub fn decide(&mut self, selection: &Selection) {
-        self.choose_namespaces();
+        self.desired.namespaces = namespaces::choose(self);
         self.decide_holders();
-        self.affected = self.affected_by(selection);
+        self.affected = affected_by(self, selection);
     }
 
     pub fn decide_holders(&mut self) {
@@ -135,49 +142,34 @@ impl Observation {
     /// Records a change of a Service that Cloud Map has carried out.
     pub fn note(&mut self, service: &ServiceRef, change: &Change) {
         let key = change.place().key.clone();
-        self.pass_on(change);
-        match change {
-            Change::Register { .. } => self.registry.capacity.take(service, &key),
-            Change::Deregister { marked, because: DeregisterReason::NameChanged(_), .. } => {
-                self.registry.capacity.free(marked, &key);
-            }
-            _ => {}
+        if let Some(baseline) = &mut self.baseline {
+            Arc::make_mut(baseline).pass_on(&self.registry, &self.owner, change);
         }
-        let Some(present) = self.registry.services.get_mut(&key) else { return };
-        match (change, &mut present.instances) {
-            (
-                Change::Register { instance, attributes, .. }
-                | Change::Rewrite { instance, attributes, .. },
-                Some(instances),
-            ) => _ = instances.insert(instance.clone(), attributes.clone()),
-            (Change::Deregister { instance, .. }, Some(instances)) => {
-                instances.remove(instance);
+        if matches!(change, Change::Register { .. }) {
+            self.registry.capacity.take(service, &key);
+        }
+        if let Some(DeregisterReason::NameChanged(marked)) = change.because() {
+            self.registry.capacity.free(marked, &key);
+        }
+        let present = self.registry.services.get_mut(&key);
+        let Some(instances) = present.and_then(|service| service.instances.as_mut()) else {
+            return;
+        };
+        match change {
+            Change::Register { instance, attributes, .. }
+            | Change::Rewrite { instance, attributes, .. } => {
+                instances.insert(instance.clone(), attributes.clone());
             }
-            (Change::Note { instance, text, .. }, Some(instances)) => {
+            Change::Note { instance, text, .. } => {
                 if let Some(attributes) = instances.get_mut(instance) {
                     set_note(attributes, text.as_deref());
                 }
             }
-            _ => {}
-        }
-    }
-}
-
-impl MarkedInstance<'_> {
-    /// The removal of the instance.
-    pub fn removal(
-        &self,
-        place: &Place,
-        because: DeregisterReason,
-        waits_for: Option<WaitsFor>,
-    ) -> Change {
-        Change::Deregister {
-            place: place.clone(),
-            instance: self.id.clone(),
-            marked: self.service.clone(),
-            address: self.attributes.describe(),
-            because,
-            waits_for: waits_for.map(Box::new),
+            removal => {
+                if let Some(removed) = removal.marked().and(removal.instance()) {
+                    instances.remove(removed);
+                }
+            }
         }
     }
 }
@@ -196,16 +188,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A plan without changes, with the cause for each Cloud Map service that could not be read.
-    pub(super) fn with_unreadable(observation: &Observation) -> Self {
-        let mut plan = Self::default();
-        for (key, _, problem) in observation.unread() {
-            let place = Place::of(key, &observation.registry);
-            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
-        }
-        plan
-    }
-
     /// Adds the reasons that were found while the plan was carried out. A name may have passed on to a Service that it was
     /// held back from.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
@@ -325,32 +307,6 @@ impl Plan {
             unchanged.present = registry.instances(&place.key).count();
         }
     }
-
-    /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
-    pub(super) fn note_unread(&mut self, observation: &Observation) {
-        let unreadable =
-            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
-        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
-        for (key, service, problem) in observation.unread() {
-            let place = Place::of(key, &observation.registry);
-            if reported.contains(&place) {
-                continue;
-            }
-            let unchanged = self.unchanged.entry(place).or_default();
-            if observation.is_of_others(key, service) {
-                let about_tags = match service.tags.problem() {
-                    None => "it does not carry our tag".to_owned(),
-                    Some(problem) => format!(
-                        "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
-                    ),
-                };
-                unchanged.left_unread =
-                    Some(format!("{problem}; no Service claims it, and {about_tags}"));
-            } else {
-                unchanged.unreadable = Some(problem.clone());
-            }
-        }
-    }
 }
 
 /// The unchanged instances of one Cloud Map service.
@@ -366,61 +322,6 @@ pub struct Unchanged {
     pub unreadable: Option<String>,
     /// The cause if the function has no right to read the service, and nothing shows that it has instances of ours.
     pub left_unread: Option<String>,
-}
-
-impl Observation {
-    /// The services that could not be read, each with the cause.
-    fn unread(&self) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
-        let services = self.registry.services.iter();
-        services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
-    }
-
-    /// Whether the function may not read a service that no Service claims and that was never seen to be ours.
-    fn is_of_others(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
-        let is_claimed = self.holders.claimants(key).next().is_some();
-        let is_ours = service.was_ours || service.is_tagged(&self.owner.id);
-        service.is_denied && !is_claimed && !is_ours
-    }
-
-    /// The services of which only the tags can show whether they are ours.
-    pub fn tags_of_unread(&self) -> BTreeSet<ServiceKey> {
-        let seem = self.unread().filter(|(key, service, _)| self.is_of_others(key, service));
-        seem.map(|(key, ..)| key.clone()).collect()
-    }
-
-    pub fn unread_keys(&self) -> BTreeSet<ServiceKey> {
-        self.unread().map(|(key, ..)| key.clone()).collect()
-    }
-
-    /// The services that have our tag, or instances with marks of this installation and flow for any cluster.
-    pub fn seen_as_ours(&self) -> impl Iterator<Item = &CloudMapService> {
-        let owner = &self.owner;
-        self.registry.services.values().filter(move |service| {
-            let mut instances = service.instances.iter().flat_map(|all| all.values());
-            let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
-            service.is_tagged(&owner.id) || instances.any(is_marked)
-        })
-    }
-
-    /// The number of names that the affected Services hold and that this process has never read.
-    pub fn unread_names(&self) -> usize {
-        let held = self.holders.asked_by(&self.affected);
-        held.filter(|(key, _)| self.registry.is_never_read(key)).count()
-    }
-
-    /// The number of instances that may be ours and are not known, as the list of services reports it: those in
-    /// services that could not be read, or never were, and those that came since a read of an earlier run.
-    pub fn instances_unread(&self) -> usize {
-        let unread = self.unread();
-        let ours = unread.filter(|(key, it, _)| !self.is_of_others(key, it));
-        let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
-        let others = self.registry.services.values().filter(|it| it.unreadable.is_none());
-        let new = others.filter(|it| !it.is_current()).map(|service| {
-            let known = service.instances.as_ref().map_or(0, |it| it.len());
-            usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
-        });
-        unread.saturating_add(new.sum())
-    }
 }
 
 /// Whether the Service that kept another one out of a name is kept out by that one now.

@@ -2,6 +2,7 @@
 //! meet first. A removal that waits is reported, and not carried out. No path through here lets a name become empty while
 //! ready endpoints exist for it.
 
+use super::change::Change;
 use super::compare::Compared;
 use super::instance::Identity;
 use super::names::SetBy;
@@ -74,6 +75,19 @@ pub struct Exchange {
     pub address: String,
     /// The reason why the displaced instance is removed.
     pub because: DeregisterReason,
+}
+
+impl Change {
+    /// The exchange of the instance that this removal takes out for a new one.
+    pub fn exchanged_for(&self, newcomer: &str) -> Option<Exchange> {
+        let Self::Deregister { marked, address, because, .. } = self else { return None };
+        Some(Exchange {
+            newcomer: newcomer.to_owned(),
+            marked: marked.clone(),
+            address: address.clone(),
+            because: because.clone(),
+        })
+    }
 }
 
 /// The condition that Cloud Map must meet before an instance is added or removed, so that no name becomes empty. If
@@ -167,6 +181,25 @@ pub fn removals(observation: &Observation, compared: &Compared, plan: &mut Plan)
             };
             let change = candidate.removal(&place, because, waits_for);
             plan.add(planned_for, change);
+        }
+    }
+}
+
+impl MarkedInstance<'_> {
+    /// The removal of the instance.
+    pub fn removal(
+        &self,
+        place: &Place,
+        because: DeregisterReason,
+        waits_for: Option<WaitsFor>,
+    ) -> Change {
+        Change::Deregister {
+            place: place.clone(),
+            instance: self.id.clone(),
+            marked: self.service.clone(),
+            address: self.attributes.describe(),
+            because,
+            waits_for: waits_for.map(Box::new),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The Cloud Map service itself: created with its first instance and, if needed, its namespace. An HTTP namespace gives it
 //! no records; in a DNS namespace its Service's ports and address families decide their types. An empty one of ours whose
 //! records fit no endpoint is reported with the command that deletes it. Tags are read only for the services that
-//! [`Observation::tags_needed`] returns.
+//! [`tags_needed`] returns.
 //!
 //! Of an existing service the TTL of the records is repaired if it has our tag and the cluster has an instance there, and
 //! reported otherwise. All other settings are fixed when a service is created, and are only reported.
@@ -17,121 +17,121 @@ use crate::model::{
     Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, ServiceUpdate, Tags, seconds,
 };
 
-impl Observation {
-    /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by
-    /// ECS Service Connect, which uses HTTP services only, those with differences that an update could change, and
-    /// those whose records may fit no endpoint.
-    pub fn tags_needed(&self) -> BTreeSet<ServiceKey> {
-        let Observation { holders, affected, .. } = self;
-        let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
-        let needed = held.filter(|(key, holder)| {
-            let service = self.registry.services.get(key);
-            let Some(service) = service.filter(|service| !service.is_never_read()) else {
-                return false;
-            };
-            let claims = self.desired.claims(holder);
-            let first = service.kind == ServiceKind::Http && !self.has_ours(key);
-            let differs = |claims: &Claims| differing_ttl(service, claims).is_some();
-            let misfits = || service.held() == 0 && self.may_misfit(service, holder);
-            first || claims.is_some_and(differs) || misfits()
-        });
-        needed.map(|(key, _)| key).cloned().collect()
-    }
-
-    /// The Cloud Map services of which the settings matter to a plan: it changes them, or holds something back by them.
-    pub fn settings_needed(&self) -> BTreeSet<ServiceKey> {
-        let held_back = super::plan(self).held_back.into_iter();
-        let by_settings = held_back.filter(|line| line.reason.is_about_settings());
-        let by_settings = by_settings.filter_map(|line| Some(line.place?.key.clone()));
-        self.tags_needed().into_iter().chain(by_settings).collect()
-    }
-
-    /// Whether an instance of ours is registered under the key.
-    pub fn has_ours(&self, key: &ServiceKey) -> bool {
-        self.ours(key).next().is_some()
-    }
-
-    /// Whether instances of ours may be registered in an existing service.
-    ///
-    /// # Errors
-    /// Returns the reason if no instance can be registered there.
-    pub fn may_register_in(
-        &self,
-        service: &CloudMapService,
-        key: &ServiceKey,
-    ) -> Result<(), Reason> {
-        if let Some(problem) = &service.unreadable {
-            return Err(Reason::Unreadable(problem.clone()));
-        }
-        if service.instances.is_none() {
-            return Err(Reason::Unreadable("they were not requested".to_owned()));
-        }
-        if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
-            return Err(Reason::CnameService);
-        }
-        match &service.tags {
-            _ if service.kind != ServiceKind::Http || self.has_ours(key) => Ok(()),
-            Tags::Read(tags) if tags.managed_by_ecs => Err(Reason::ServiceConnect),
-            // It is unknown whether ECS manages the service.
-            Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
-            Tags::Read(_) | Tags::Unread => Ok(()),
-        }
-    }
-
-    /// The settings of a new service under `key`, as its holder requests them. If the holder states no families, those of
-    /// its endpoints decide; without any, nothing is created.
-    pub fn new_service(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<NewService> {
-        let published = self.desired.services.get(holder)?;
-        let claims = published.claims.as_ref().ok()?;
-        let namespace = self.registry.namespaces.get(&key.namespace)?;
-        let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
-        let kind = match namespace.kind {
-            NamespaceKind::Http => ServiceKind::Http,
-            NamespaceKind::Dns if !claims.ports.is_empty() => {
-                ServiceKind::Dns(Records { srv: true, ..Records::default() })
-            }
-            NamespaceKind::Dns => {
-                let families = published.record_families();
-                (!families.is_empty()).then(|| ServiceKind::Dns(Records::of(&families)))?
-            }
+/// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by
+/// ECS Service Connect, which uses HTTP services only, those with differences that an update could change, and
+/// those whose records may fit no endpoint.
+pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
+    let Observation { holders, affected, .. } = observation;
+    let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
+    let needed = held.filter(|(key, holder)| {
+        let service = observation.registry.services.get(key);
+        let Some(service) = service.filter(|service| !service.is_never_read()) else {
+            return false;
         };
-        let name = claims.names.iter().find(same)?.clone();
-        let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
-        let routing_policy = claims.routing_policy.unwrap_or_default();
-        Some(NewService { namespace, name, kind, ttl, routing_policy })
-    }
+        let claims = observation.desired.claims(holder);
+        let first = service.kind == ServiceKind::Http && !observation.has_ours(key);
+        let differs = |claims: &Claims| differing_ttl(service, claims).is_some();
+        let misfits = || service.held() == 0 && may_misfit(observation, service, holder);
+        first || claims.is_some_and(differs) || misfits()
+    });
+    needed.map(|(key, _)| key).cloned().collect()
+}
 
-    /// Whether the holder of a name can be registered in its Cloud Map service.
-    ///
-    /// # Errors
-    /// Returns the reason why an empty service of ours takes no endpoint of the holder: its records need both families,
-    /// which Cloud Map does not change, and no endpoint has both.
-    pub fn fits(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<(), Reason> {
-        self.misfit(key, holder).map_or(Ok(()), Err)
-    }
+/// The Cloud Map services of which the settings matter to a plan: it changes them, or holds something back by them.
+pub fn settings_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
+    let held_back = super::plan(observation).held_back.into_iter();
+    let by_settings = held_back.filter(|line| line.reason.is_about_settings());
+    let by_settings = by_settings.filter_map(|line| Some(line.place?.key.clone()));
+    tags_needed(observation).into_iter().chain(by_settings).collect()
+}
 
-    fn misfit(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<Reason> {
-        let service = self.registry.services.get(key)?;
-        let is_ours = service.is_tagged(&self.owner.id);
-        let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
-        let families = self.desired.services.get(holder)?.endpoint_families();
-        if !is_ours || !is_empty || families.len() != 1 || !self.may_misfit(service, holder) {
-            return None;
+/// Whether instances of ours may be registered in an existing service.
+///
+/// # Errors
+/// Returns the reason if no instance can be registered there.
+pub fn may_register_in(
+    observation: &Observation,
+    service: &CloudMapService,
+    key: &ServiceKey,
+) -> Result<(), Reason> {
+    if let Some(problem) = &service.unreadable {
+        return Err(Reason::Unreadable(problem.clone()));
+    }
+    if service.instances.is_none() {
+        return Err(Reason::Unreadable("they were not requested".to_owned()));
+    }
+    if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
+        return Err(Reason::CnameService);
+    }
+    match &service.tags {
+        _ if service.kind != ServiceKind::Http || observation.has_ours(key) => Ok(()),
+        Tags::Read(tags) if tags.managed_by_ecs => Err(Reason::ServiceConnect),
+        // It is unknown whether ECS manages the service.
+        Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
+        Tags::Read(_) | Tags::Unread => Ok(()),
+    }
+}
+
+/// The settings of a new service under `key`, as its holder requests them. If the holder states no families, those of
+/// its endpoints decide; without any, nothing is created.
+pub fn new_service(
+    observation: &Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+) -> Option<NewService> {
+    let published = observation.desired.services.get(holder)?;
+    let claims = published.claims.as_ref().ok()?;
+    let namespace = observation.registry.namespaces.get(&key.namespace)?;
+    let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
+    let kind = match namespace.kind {
+        NamespaceKind::Http => ServiceKind::Http,
+        NamespaceKind::Dns if !claims.ports.is_empty() => {
+            ServiceKind::Dns(Records { srv: true, ..Records::default() })
         }
-        let fitting = self.new_service(key, holder)?.kind;
-        Some(Reason::RecordsMisfit { fitting, delete: service.delete_command() })
-    }
+        NamespaceKind::Dns => {
+            let families = published.record_families();
+            (!families.is_empty()).then(|| ServiceKind::Dns(Records::of(&families)))?
+        }
+    };
+    let name = claims.names.iter().find(same)?.clone();
+    let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
+    let routing_policy = claims.routing_policy.unwrap_or_default();
+    Some(NewService { namespace, name, kind, ttl, routing_policy })
+}
 
-    /// Whether a service has records of both families, and the holder of its name publishes itself there and does not
-    /// state both.
-    fn may_misfit(&self, service: &CloudMapService, holder: &ServiceRef) -> bool {
-        let has_both =
-            matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
-        let published = self.desired.services.get(holder);
-        let states_both = published.is_some_and(|it| it.families.len() > 1);
-        let publishes = self.desired.claims(holder).is_some_and(|it| it.publish);
-        has_both && publishes && !states_both
+/// Whether the holder of a name can be registered in its Cloud Map service.
+///
+/// # Errors
+/// Returns the reason why an empty service of ours takes no endpoint of the holder: its records need both families,
+/// which Cloud Map does not change, and no endpoint has both.
+pub fn fits(
+    observation: &Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+) -> Result<(), Reason> {
+    misfit(observation, key, holder).map_or(Ok(()), Err)
+}
+
+fn misfit(observation: &Observation, key: &ServiceKey, holder: &ServiceRef) -> Option<Reason> {
+    let service = observation.registry.services.get(key)?;
+    let is_ours = service.is_tagged(&observation.owner.id);
+    let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
+    let families = observation.desired.services.get(holder)?.endpoint_families();
+    if !is_ours || !is_empty || families.len() != 1 || !may_misfit(observation, service, holder) {
+        return None;
     }
+    let fitting = new_service(observation, key, holder)?.kind;
+    Some(Reason::RecordsMisfit { fitting, delete: service.delete_command() })
+}
+
+/// Whether a service has records of both families, and the holder of its name publishes itself there and does not
+/// state both.
+fn may_misfit(observation: &Observation, service: &CloudMapService, holder: &ServiceRef) -> bool {
+    let has_both = matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
+    let published = observation.desired.services.get(holder);
+    let states_both = published.is_some_and(|it| it.families.len() > 1);
+    let publishes = observation.desired.claims(holder).is_some_and(|claims| claims.publish);
+    has_both && publishes && !states_both
 }
 
 /// TTL in seconds of the records of a new DNS service if no annotation sets one.
@@ -147,7 +147,7 @@ impl Plan {
         let missing: BTreeSet<Place> = places.filter(|it| !exists(it)).cloned().collect();
         for place in missing {
             let Some(holder) = observation.holders.holder(&place.key) else { continue };
-            if let Some(service) = observation.new_service(&place.key, holder) {
+            if let Some(service) = new_service(observation, &place.key, holder) {
                 self.add(holder.clone(), Change::CreateService { place, service });
             }
         }

@@ -9,6 +9,7 @@ use super::instance::{Identity, hash_of, is_managed};
 use super::names::SetBy;
 use super::observation::Observation;
 use super::reason::Reason;
+use super::services::{may_register_in, new_service};
 use super::shape::InstanceTemplate;
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, INSTANCES_OF_NAME, INSTANCES_OF_SERVICE, Owner,
@@ -38,7 +39,44 @@ pub struct WantedInstances<'a> {
     pub held_back: Vec<Reason>,
 }
 
-impl WantedInstances<'_> {
+impl<'a> WantedInstances<'a> {
+    /// The instances that the holder of `key` wants in its Cloud Map service. A service that does not exist is created
+    /// with the settings of the holder.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing can be registered there.
+    pub fn of(
+        observation: &'a Observation,
+        key: &ServiceKey,
+        holder: &ServiceRef,
+    ) -> Result<Self, Reason> {
+        let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
+        let (published, claims) = claims_and_endpoints(observation, holder)?;
+        let existing = observation.registry.services.get(key);
+        existing.map_or(Ok(()), |service| may_register_in(observation, service, key))?;
+        let new = || new_service(observation, key, holder).map(|service| service.kind);
+        let kind = existing.map(|service| service.kind).or_else(new);
+        let kind = kind.unwrap_or(ServiceKind::Http);
+        let is_checked = existing.is_some_and(|service| service.health_check.is_some());
+        let template = InstanceTemplate { kind, is_checked, published, claims, permit };
+        let is_refused = matches!(kind, ServiceKind::Dns(_)) && observation.rules.lacks_dns_rights;
+        let mut wanted = Self {
+            holder: holder.clone(),
+            instances: BTreeMap::new(),
+            room: room(observation, key, holder, template),
+            unclear: BTreeSet::new(),
+            ready: false,
+            beyond_maximum: BTreeMap::new(),
+            refused: is_refused.then_some(Reason::DnsNotAllowed),
+            held_back: template.remarks(),
+            template,
+        };
+        if claims.publish {
+            wanted.add_endpoints(observation);
+        }
+        Ok(wanted)
+    }
+
     /// Adds an instance. Pods on the host's network share their address, so they are one instance. If one of them has a
     /// second address, its attributes are used.
     pub fn add(&mut self, id: String, instance: (Identity, Attributes)) {
@@ -153,83 +191,43 @@ impl WantedInstances<'_> {
     }
 }
 
-impl Observation {
-    /// The instances that the holder of `key` wants in its Cloud Map service. A service that does not exist is created
-    /// with the settings of the holder.
-    ///
-    /// # Errors
-    /// Returns the reason if nothing can be registered there.
-    pub fn wanted(
-        &self,
-        key: &ServiceKey,
-        holder: &ServiceRef,
-    ) -> Result<WantedInstances<'_>, Reason> {
-        let permit = self.permit(holder, key).map_err(Reason::NotAllowed)?;
-        let (published, claims) = self.claims_of(holder)?;
-        let existing = self.registry.services.get(key);
-        existing.map_or(Ok(()), |service| self.may_register_in(service, key))?;
-        let new = || self.new_service(key, holder).map(|service| service.kind);
-        let kind = existing.map(|service| service.kind).or_else(new);
-        let kind = kind.unwrap_or(ServiceKind::Http);
-        let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-        let template = InstanceTemplate { kind, is_checked, published, claims, permit };
-        let is_refused = matches!(kind, ServiceKind::Dns(_)) && self.rules.lacks_dns_rights;
-        let mut wanted = WantedInstances {
-            holder: holder.clone(),
-            instances: BTreeMap::new(),
-            room: self.room(key, holder, template),
-            unclear: BTreeSet::new(),
-            ready: false,
-            beyond_maximum: BTreeMap::new(),
-            refused: is_refused.then_some(Reason::DnsNotAllowed),
-            held_back: template.remarks(),
-            template,
-        };
-        if claims.publish {
-            wanted.add_endpoints(self);
-        }
-        Ok(wanted)
-    }
-
-    /// The most instances of the holder under `key` by the limits of the function: what the names before it in the
-    /// annotation leave of those of the Service.
-    fn room(
-        &self,
-        key: &ServiceKey,
-        holder: &ServiceRef,
-        template: InstanceTemplate<'_>,
-    ) -> (usize, SetBy) {
-        let claims = template.claims;
-        let mut left = INSTANCES_OF_SERVICE;
-        if claims.names.len() > INSTANCES_OF_SERVICE / INSTANCES_OF_NAME {
-            for name in &claims.names {
-                match self.key(holder, &claims.namespace, name) {
-                    Ok(before) if before != *key => {
-                        let existing = self.registry.services.get(&before);
-                        let kind = existing.map_or(template.kind, |service| service.kind);
-                        let template = InstanceTemplate { kind, ..template };
-                        left = left.saturating_sub(template.most_instances());
-                    }
-                    _ => break,
+/// The most instances of the holder under `key` by the limits of the function: what the names before it in the
+/// annotation leave of those of the Service.
+fn room(
+    observation: &Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+    template: InstanceTemplate<'_>,
+) -> (usize, SetBy) {
+    let claims = template.claims;
+    let mut left = INSTANCES_OF_SERVICE;
+    if claims.names.len() > INSTANCES_OF_SERVICE / INSTANCES_OF_NAME {
+        for name in &claims.names {
+            match observation.key(holder, &claims.namespace, name) {
+                Ok(before) if before != *key => {
+                    let existing = observation.registry.services.get(&before);
+                    let kind = existing.map_or(template.kind, |service| service.kind);
+                    let template = InstanceTemplate { kind, ..template };
+                    left = left.saturating_sub(template.most_instances());
                 }
+                _ => break,
             }
         }
-        if left < INSTANCES_OF_NAME {
-            (left, SetBy::Service)
-        } else {
-            (INSTANCES_OF_NAME, SetBy::Name)
-        }
     }
+    if left < INSTANCES_OF_NAME { (left, SetBy::Service) } else { (INSTANCES_OF_NAME, SetBy::Name) }
+}
 
-    fn claims_of(&self, holder: &ServiceRef) -> Result<(&PublishedService, &Claims), Reason> {
-        let unread = || Reason::Unreadable("its claim was not read".to_owned());
-        let published = self.desired.services.get(holder).ok_or_else(unread)?;
-        let claims = published.claims.as_ref().map_err(|_| unread())?;
-        if published.endpoints.is_none() {
-            return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
-        }
-        Ok((published, claims))
+fn claims_and_endpoints<'a>(
+    observation: &'a Observation,
+    holder: &ServiceRef,
+) -> Result<(&'a PublishedService, &'a Claims), Reason> {
+    let unread = || Reason::Unreadable("its claim was not read".to_owned());
+    let published = observation.desired.services.get(holder).ok_or_else(unread)?;
+    let claims = published.claims.as_ref().map_err(|_| unread())?;
+    if published.endpoints.is_none() {
+        return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
     }
+    Ok((published, claims))
 }
 
 /// The ids by priority, highest first: present ones, then by the hashes in the ids, so that every run chooses the same

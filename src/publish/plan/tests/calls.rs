@@ -9,7 +9,7 @@ use crate::model::{
     Attributes, CloudMapService, NewService, Outcome, ServiceKey, ServiceKind, ServiceUpdate,
 };
 use crate::publish::group::Effect;
-use crate::publish::plan::{Change, Stage};
+use crate::publish::plan::{Change, Stage, with_note};
 
 /// The error text of Cloud Map if a namespace is full.
 const FULL: &str = "ResourceLimitExceeded: the namespace is full";
@@ -85,10 +85,9 @@ impl Simulation {
             Change::Note { instance, service, text, .. } => {
                 let observation = &self.world.0;
                 // One that is gone is not registered again.
-                let noted = observation
-                    .registry
-                    .instance(&key, instance)
-                    .and_then(|present| observation.with_note(service, present, text.as_deref()));
+                let noted = observation.registry.instance(&key, instance).and_then(|present| {
+                    with_note(&observation.owner, service, present, text.as_deref())
+                });
                 if let Some(attributes) = noted {
                     self.instances(&key).insert(instance.clone(), attributes);
                 }

@@ -8,7 +8,7 @@ use super::world::{
 };
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Endpoint};
-use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit};
+use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit, peaks};
 
 /// The changes of a sync under these limits.
 pub fn planned(world: &World, service: usize) -> String {
@@ -153,9 +153,7 @@ fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
         .http("cart", [])
         .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
         .dns("web", [("c", foreign("10.0.0.1"))]);
-    let peaks: Vec<(String, usize, usize, bool)> = world
-        .0
-        .peaks(&world.plan())
+    let peaks: Vec<(String, usize, usize, bool)> = peaks(&world.0, &world.plan())
         .into_iter()
         .map(|Peak { of, count, quota, is_fixed }| (of, count, quota, is_fixed))
         .collect();

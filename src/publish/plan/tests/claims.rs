@@ -240,7 +240,7 @@ fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
     assert!(narrow.desired.services.keys().eq([&young]));
     assert_eq!(narrow.desired.held_elsewhere, [(key("http/web"), named("shop/web"))].into());
     // The first plan has reported the conflict.
-    let second = plan(&narrow.reread(&again));
+    let second = plan(&again.decide(narrow));
     assert_eq!((second.changes, second.held_back), ([(young, changes)].into(), Vec::new()));
 }
 

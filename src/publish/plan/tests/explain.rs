@@ -5,12 +5,12 @@ use insta::assert_snapshot;
 use super::world::{A, HTTP, Kubernetes, SRV, World, foreign, named, ours, pod, service, with};
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
-use crate::publish::plan::{Found, plan};
+use crate::publish::plan::{Found, namespaces, plan};
 
 /// The description of one Service under each of its names.
 fn described(world: &World, of: &str) -> Vec<Found> {
     let mut world = world.clone();
-    world.0.expect_namespaces();
+    namespaces::expect_missing(&mut world.0);
     let observed = world.observed(&Selection::Everything);
     observed.found(&plan(&observed), &named(of))
 }

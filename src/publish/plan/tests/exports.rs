@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::world::{World, foreign, lines_of, named, own, owner_of, pod, service};
 use crate::model::{Attributes, Flow, Foreign, Marks, Owner, Selection};
-use crate::publish::plan::{Adoption, DeregisterReason, purge};
+use crate::publish::plan::{Adoption, DeregisterReason, purge, unread};
 use crate::publish::report;
 
 fn exported(cluster: &str, address: &str) -> Attributes {
@@ -59,5 +59,5 @@ fn they_belong_to_an_owner_of_their_own_and_make_no_service_ours() {
     let world = World::new().http("web", [("d", exported("green", "10.0.0.7"))]);
     let owners = world.0.registry.marked_owners("cloud-map-sync");
     assert_eq!(owners.iter().map(|it| it.flow).collect::<Vec<_>>(), [Flow::Exports]);
-    assert_eq!(world.0.seen_as_ours().count(), 0);
+    assert_eq!(unread::seen_as_ours(&world.0).count(), 0);
 }

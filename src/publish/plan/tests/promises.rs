@@ -8,7 +8,7 @@ use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{Endpoint, InstanceKey, PublishedService, ServiceKey, ServiceRef};
 use crate::publish::plan::instance::Identity;
-use crate::publish::plan::{Change, Holders, Observation, Plan, plan};
+use crate::publish::plan::{Change, Holders, Observation, Plan, plan, rule};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> ServiceRef {
@@ -134,14 +134,14 @@ fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
 /// Whether a Service wants fewer instances than it may have endpoints.
 fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
     let claims = observation.desired.services.get(service).map(|service| &service.claims);
-    let rule = observation.rule(service).ok().flatten();
+    let rule = rule(observation, service).ok().flatten();
     rule.is_some_and(|rule| rule.max_instances.is_some())
         || claims.is_some_and(|claims| claims.as_ref().is_ok_and(|it| it.maximum.is_some()))
 }
 
 /// The addresses of endpoints that are to be found under a name and may be published, by endpoint.
 pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
-    let Ok(rule) = observation.rule(service) else { return Vec::new() };
+    let Ok(rule) = rule(observation, service) else { return Vec::new() };
     let allowed = |address: &IpAddr| rule.is_none_or(|rule| rule.allows_address(*address));
     let mut found = to_be_found(observation, service);
     for addresses in &mut found {

@@ -1,6 +1,7 @@
 //! Whether a sync of a part of a cluster depends on the rest of it: on namespaces that others name, on other claims to a
 //! name, and on instances left under other names. Which additions a full sync makes first.
 
+use crate::publish::plan::{holds_names_exclusively, namespaces, sure_additions};
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -15,12 +16,12 @@ fn namespaces_that_claims_name_are_known_or_lacking() {
         .service(service("shop/mail", "dns/mail"))
         .service(service("shop/wrong", "gone/wrong").mistaken());
     let known = ["ns-dns".to_owned(), "ns-http".to_owned()];
-    assert!(!world.0.lacks_namespace());
-    assert_eq!(world.0.claimed_namespaces(), known.clone().into());
+    assert!(!namespaces::is_one_missing(&world.0));
+    assert_eq!(namespaces::claimed(&world.0), known.clone().into());
     let lacking = world.service(service("shop/api", "gone/api"));
-    assert!(lacking.0.lacks_namespace());
-    assert_eq!(lacking.0.claimed_namespaces(), known.into());
-    assert!(World::new().0.claimed_namespaces().is_empty());
+    assert!(namespaces::is_one_missing(&lacking.0));
+    assert_eq!(namespaces::claimed(&lacking.0), known.into());
+    assert!(namespaces::claimed(&World::new().0).is_empty());
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
     let web = || service("shop/web", "http/web");
     let holds = |world: &World| {
         let observed = world.observed(&Selection::namespace("shop"));
-        observed.holds_names_exclusively(&observed.affected)
+        holds_names_exclusively(&observed, &observed.affected)
     };
     assert!(holds(&world(web())));
     assert!(!holds(&world(web().mistaken())), "its names are not known");
@@ -62,7 +63,7 @@ fn name_that_was_seen_and_is_not_listed_is_not_added_first() {
     let observed = world.observed(&Selection::Everything);
     let added = |seen: &[&str]| {
         let seen = seen.iter().map(|name| key(name)).collect();
-        let additions = observed.sure_additions(&seen);
+        let additions = sure_additions(&observed, &seen);
         additions.into_keys().map(|service| service.name).collect::<Vec<_>>()
     };
     assert_eq!(added(&[]), ["api", "web"]);
@@ -78,6 +79,6 @@ fn name_in_one_of_several_namespaces_that_a_service_has_to_choose_from_is_not_ad
         .namespace("ns-two", "twice", NamespaceKind::Http)
         .service(service("shop/pay", "twice/web").created(1))
         .service(service("shop/web", "ns-one/web").created(2).ready([pod("one", "10.0.0.1")]));
-    let additions = world.observed(&Selection::Everything).sure_additions(&BTreeSet::new());
+    let additions = sure_additions(&world.observed(&Selection::Everything), &BTreeSet::new());
     assert!(additions.is_empty(), "{additions:?}");
 }

@@ -9,7 +9,7 @@ use crate::model::{Selection, ServiceKey, ServiceRef};
 use crate::publish::group::{GroupSync, Results, Step, Target};
 use crate::publish::plan::{
     Adoption, Change, ChangesByService, Extent, Holders, Look, Observation, Permits, Plan, Rules,
-    Stage, Task, in_groups, plan,
+    Stage, Task, counts_on_additions, in_groups, namespaces, plan,
 };
 
 /// The course of a sync.
@@ -50,7 +50,7 @@ pub struct Simulation {
 impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
         let mut world = world.under(course.rules.clone());
-        world.0.expect_namespaces();
+        namespaces::expect_missing(&mut world.0);
         let (refusals, holders, interruption) = Default::default();
         let (calls, writes) = (0, 0);
         Self { world, course, calls, writes, refusals, holders, interruption }
@@ -106,7 +106,7 @@ impl Simulation {
             observed.holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect();
         let permits = Permits::of(&plan);
         let in_vain = BTreeSet::new();
-        if observed.counts_on_additions(&plan) {
+        if counts_on_additions(&observed, &plan) {
             let mut plan = plan;
             let made = self.take(&observed, plan.take_additions(), None, &in_vain);
             let mut after = observed.clone();
@@ -168,7 +168,7 @@ impl Simulation {
             Step::Read(again) => {
                 let mut seen = group.observation.clone();
                 self.read_again(&mut seen, &again.keys, &again.services);
-                group.observed(seen.reread(&again));
+                group.observed(again.decide(seen));
             }
             Step::ReadEndpoints(read) => {
                 let services = read.services.into_keys().collect();

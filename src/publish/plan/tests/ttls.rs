@@ -1,6 +1,7 @@
 //! The TTL of an existing service: a cluster with an instance there lowers it, and raises it unless another cluster has an
 //! instance there, too.
 
+use crate::publish::plan::services::tags_needed;
 use std::collections::BTreeSet;
 
 use super::simulation::{Course, Simulation};
@@ -99,7 +100,7 @@ fn tags_are_needed_if_the_records_differ_from_the_annotated_ttl() {
     let needed = |wanted, present: &[u32]| {
         let world = world(wanted, present, &["blue", "green"]);
         let world = world.with("dns/web", |service| service.tags = Tags::Unread);
-        !world.observed(&Selection::Everything).tags_needed().is_empty()
+        !tags_needed(&world.observed(&Selection::Everything)).is_empty()
     };
     assert!(needed(Some(90), &[15]));
     assert!(needed(Some(15), &[15, 60]));

@@ -2,7 +2,7 @@
 
 use super::world::{World, foreign, key, of_other_cluster, own, pod, service, tagged};
 use crate::model::{CloudMapService, Selection, ServiceTags, Tags};
-use crate::publish::plan::Plan;
+use crate::publish::plan::{Plan, unread};
 
 /// `web` in sync, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
@@ -54,7 +54,8 @@ fn what_is_claimed_is_held_back_and_said_once() {
 
 #[test]
 fn its_tag_is_asked_for_only_where_that_decides() {
-    let asked = |world: World| !world.observed(&Selection::Everything).tags_of_unread().is_empty();
+    let asked =
+        |world: World| !unread::tags_needed(&world.observed(&Selection::Everything)).is_empty();
     assert!(asked(world(|_| ())));
     assert!(!asked(world(|service| service.is_denied = false)));
     assert!(!asked(world(|service| service.was_ours = true)));
@@ -63,8 +64,8 @@ fn its_tag_is_asked_for_only_where_that_decides() {
 
 #[test]
 fn keys_of_services_that_could_not_be_read() {
-    assert_eq!(world(|_| ()).0.unread_keys(), [key("http/other")].into());
-    assert!(world(|service| service.unreadable = None).0.unread_keys().is_empty());
+    assert_eq!(unread::keys(&world(|_| ()).0), [key("http/other")].into());
+    assert!(unread::keys(&world(|service| service.unreadable = None).0).is_empty());
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn service_is_seen_as_ours_by_its_tag_or_by_the_marks_of_an_instance() {
     let is_seen = |instances: [_; 1], by: &str| {
         let world = World::new().http("web", instances);
         let world = world.with("http/web", |service| service.tags = tagged(by));
-        world.0.seen_as_ours().count() == 1
+        unread::seen_as_ours(&world.0).count() == 1
     };
     assert!(is_seen([("a", foreign("10.0.0.1"))], "cloud-map-sync"));
     assert!(is_seen([own("a", "shop/web", "10.0.0.1")], "team-a"));

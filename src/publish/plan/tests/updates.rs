@@ -5,6 +5,7 @@ use insta::assert_snapshot;
 use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
 use crate::model::{Endpoint, RoutingPolicy, Selection, ServiceTags, Tags};
 use crate::publish::plan::Rules;
+use crate::publish::plan::services::tags_needed;
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
@@ -44,7 +45,7 @@ fn without_the_annotation_no_ttl_differs() {
 
 #[test]
 fn tags_are_asked_for_only_where_something_depends_on_them() {
-    let needed = |world: World| !world.observed(&Selection::Everything).tags_needed().is_empty();
+    let needed = |world: World| !tags_needed(&world.observed(&Selection::Everything)).is_empty();
     let first = |kind| World::of(bare("dns/web")).cloud_map("dns/web", kind, []);
     let cases = [
         ("a first instance in an HTTP service", first(HTTP), true),

@@ -11,7 +11,7 @@ use crate::model::{
     Attributes, CloudMapService, ClusterArn, Flow, Marks, Namespace, NamespaceKind, Owner, Records,
     Registry, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags, Timestamp,
 };
-use crate::publish::plan::{Extent, Observation, Plan, Rules, plan};
+use crate::publish::plan::{Extent, Observation, Plan, Rules, namespaces, plan};
 
 /// The time at which plans are made, unless a test sets another one.
 pub const NOW: Timestamp = Timestamp::constant(1_795_258_260, 0);
@@ -142,7 +142,7 @@ impl World {
     /// The plan of a sync of the selected Services.
     pub fn plan_for(&self, selection: &Selection) -> Plan {
         let mut world = self.clone();
-        world.0.expect_namespaces();
+        namespaces::expect_missing(&mut world.0);
         plan(&world.observed(selection))
     }
 

@@ -12,7 +12,8 @@ use crate::publish::plan::tests::world::{
     World, foreign, key, lines_of, named, ours, own, pod, pods, service, with,
 };
 use crate::publish::plan::{
-    Baseline, Change, DeregisterReason, Exchange, Extent, Look, Permits, Plan, Stage, Task, plan,
+    Baseline, Change, DeregisterReason, Exchange, Extent, Look, Permits, Plan, Stage, Task,
+    counts_on_additions, plan,
 };
 
 /// A Service with so many instances, all of whose pods were replaced by so many others.
@@ -29,7 +30,7 @@ fn replaced(all: &[Replaced<'_>]) -> World {
 /// What the second judgement measures the loss on, if the plan of a full sync needs one.
 fn judged(world: &World) -> Option<Baseline> {
     let observed = world.observed(&Selection::Everything);
-    let is_judged_again = observed.counts_on_additions(&plan(&observed));
+    let is_judged_again = counts_on_additions(&observed, &plan(&observed));
     is_judged_again.then(|| Baseline::of(&observed, &BTreeSet::new()))
 }
 
@@ -180,7 +181,7 @@ fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     let is_registration = |planned: &PlannedChange| planned.change.is_registration();
     assert!(changes.iter().all(is_registration), "the note comes after the additions");
     let scope = group.refresh(changes.clone(), true);
-    let read = group.observation.clone().reread(&scope);
+    let read = scope.decide(group.observation.clone());
     group.observed(read);
     let Step::Make(again) = group.next(true) else { panic!("nothing is due any more") };
     assert_eq!(again, changes);

@@ -129,7 +129,7 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let (service, changes) = changes.into_iter().next().expect("the loss passes");
     let again = RereadScope::of(&holders, [&service], changes.iter());
     let narrow = again.narrow(&world.observed(&Selection::Everything));
-    let second = plan(&narrow.reread(&again));
+    let second = plan(&again.decide(narrow));
     assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", lines_of(&second));
     assert!(second.held_back.is_empty());
 }

@@ -7,10 +7,11 @@ use insta::assert_snapshot;
 use super::{after, at, held, lost, minutes, note_of, noted, notes, ready, seen, shops, stand};
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, GuardState, Selection};
+use crate::publish::plan::notes::sightings;
 use crate::publish::plan::tests::world::{
     NOW, World, foreign, key, lines_of, named, of_other_cluster, ours, pod, pods, service, with,
 };
-use crate::publish::plan::{Change, Extent, Policy, Rules};
+use crate::publish::plan::{Change, Extent, Policy, Rules, with_note};
 
 #[test]
 fn others_are_neither_counted_nor_marked() {
@@ -89,7 +90,7 @@ fn note_counts_on_an_instance_of_its_service_alone() {
             instances.get_mut("a-0").expect("it is there").insert(SIGHTING, text);
         });
         let observed = world.observed(&Selection::Everything);
-        ["a", "b"].map(|name| observed.is_held(&named(&format!("shop/{name}"))))
+        ["a", "b"].map(|name| sightings(&observed).contains_key(&named(&format!("shop/{name}"))))
     };
     assert_eq!(noted_as(note_of("a")), [true, false]);
     assert_eq!(noted_as(note_of("b")), [false, false]);
@@ -101,7 +102,8 @@ fn full_sync_holds_a_service_by_its_oldest_note_until_that_expires() {
     let before = shops(&[("a", 4, Some(0)), ("b", 4, Some(0)), ("c", 1, Some(1))]);
     let is_held = |world: &World| {
         let observed = world.observed(&Selection::Everything);
-        ["a", "b", "c"].map(|name| observed.is_held(&named(&format!("shop/{name}"))))
+        ["a", "b", "c"]
+            .map(|name| sightings(&observed).contains_key(&named(&format!("shop/{name}"))))
     };
     assert_eq!(is_held(&before), [false; 3], "there is no note");
     let world = seen(before);
@@ -118,7 +120,7 @@ fn full_sync_holds_a_service_by_its_oldest_note_until_that_expires() {
             })
         },
     );
-    let sightings = twice.observed(&Selection::Everything).sightings();
+    let sightings = sightings(&twice.observed(&Selection::Everything));
     assert_eq!(sightings[&named("shop/a")].first_seen, NOW);
 }
 
@@ -325,7 +327,8 @@ fn note_is_written_on_an_instance_of_its_service_as_it_is_by_then() {
     let mut present =
         observed.registry.instance(&key("http/a"), "a-0").expect("it is there").clone();
     present.insert("by-hand", "since");
-    let written = observed.with_note(&named("shop/a"), &present, Some("x")).expect("its own");
+    let written =
+        with_note(&observed.owner, &named("shop/a"), &present, Some("x")).expect("its own");
     assert_eq!([SIGHTING, "by-hand"].map(|key| written.get(key)), [Some("x"), Some("since")]);
-    assert_eq!(observed.with_note(&named("shop/b"), &present, Some("x")), None);
+    assert_eq!(with_note(&observed.owner, &named("shop/b"), &present, Some("x")), None);
 }

@@ -1,0 +1,167 @@
+//! The loss of each Kubernetes Service: how many fewer of our instances would be registered for it in all of Cloud Map.
+//! New registrations offset removals, so a rolling restart and a rename lose nothing. An instance that passes to another
+//! Service in place is still found, and is no loss of the former either. A removal that waits for a registration that this
+//! run does not make is not carried out in this run, and counts in the run that makes it.
+//!
+//! All losses of a run are measured on the instances that each Service had when it began, the [`Baseline`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::{Change, Stage};
+use super::notes;
+use super::observation::{Observation, Plan};
+use super::removals::WaitsFor;
+use crate::guard::{Extent, Loss, Losses};
+use crate::model::{Attributes, InstanceKey, Owner, Registry, ServiceRef};
+
+/// The instances of a cluster when a run began: the loss of the run is measured on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baseline {
+    /// The number of all.
+    pub instances: usize,
+    /// The number of those of each Service.
+    before: BTreeMap<ServiceRef, usize>,
+}
+
+impl Baseline {
+    /// That of an observation, without the instances that the run has registered.
+    pub fn of(observation: &Observation, registered: &BTreeSet<InstanceKey>) -> Self {
+        let mut before = BTreeMap::new();
+        let mut new = 0;
+        for key in observation.registry.services.keys() {
+            for instance in observation.marked(key) {
+                if registered.contains(&InstanceKey::new(key, instance.id)) {
+                    new += 1;
+                } else {
+                    *before.entry(instance.service).or_default() += 1;
+                }
+            }
+        }
+        Self { instances: count_instances(observation).saturating_sub(new), before }
+    }
+
+    /// Takes in that a change passes an instance in place to another Service. That is no loss of the former one: clients
+    /// still find the instance.
+    pub fn pass_on(&mut self, registry: &Registry, owner: &Owner, change: &Change) {
+        let service_of = |attributes: &Attributes| owner.service_of(attributes);
+        if let Change::Rewrite { place, instance, attributes, exchange: None, .. } = change
+            && let Some(from) = registry.instance(&place.key, instance).and_then(service_of)
+            && service_of(attributes).is_some_and(|to| to != from)
+            && let Some(before) = self.before.get_mut(&from)
+        {
+            *before = before.saturating_sub(1);
+        }
+    }
+}
+
+/// The instances of the cluster; in a targeted sync, those of the Services that the sync covers.
+pub fn count_instances(observation: &Observation) -> usize {
+    let affected = &observation.affected;
+    let extent = observation.extent;
+    let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
+    let services = observation.registry.services.iter();
+    let instances = services.map(|(key, service)| {
+        let marked = observation.marked_services(key).filter(counts).count();
+        // Of those that were read in an earlier run some may have gone since.
+        let is_old = service.read_before.is_some();
+        let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
+        marked.min(most.unwrap_or(usize::MAX))
+    });
+    instances.sum()
+}
+
+/// The instances of one Service.
+#[derive(Default)]
+struct LossTally {
+    present: usize,
+    gone: usize,
+    came: usize,
+    passed_on: usize,
+}
+
+/// The registrations of a plan that offset a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// All of them.
+    Planned,
+    /// None of them.
+    Nothing,
+    /// None of them, since all that are possible in this run were tried.
+    Made,
+}
+
+/// The losses of a plan: the instances that each Service had and loses, but for those that offset the loss.
+pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses {
+    let is_planned = offset == Offset::Planned;
+    let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
+    let mut tallies: BTreeMap<ServiceRef, LossTally> = BTreeMap::new();
+    for (_, service) in observation.all_marked_services() {
+        tallies.entry(service).or_default().present += 1;
+    }
+    let mut tally = |service: Option<ServiceRef>, count: fn(&mut LossTally) -> &mut usize| {
+        if let Some(service) = service {
+            *count(tallies.entry(service).or_default()) += 1;
+        }
+    };
+    for change in plan.changes.values().flatten() {
+        if let Some(loser) = change.loses()
+            && offset.counts(change.waits_for(), loser, plan)
+        {
+            tally(Some(loser.clone()), |tally| &mut tally.gone);
+        }
+        match change {
+            Change::Register { attributes, .. } if is_planned => {
+                tally(marked(attributes), |tally| &mut tally.came);
+            }
+            // The addition and the removal are one call.
+            Change::Rewrite { attributes, exchange: Some(_), .. } => {
+                tally(marked(attributes), |tally| &mut tally.came);
+            }
+            Change::Rewrite { place, instance, attributes, .. } if is_planned => {
+                let before = observation.registry.instance(&place.key, instance);
+                let before = before.and_then(&marked);
+                let after = marked(attributes);
+                if before != after {
+                    tally(before, |tally| &mut tally.passed_on);
+                    tally(after, |tally| &mut tally.came);
+                }
+            }
+            _ => {}
+        }
+    }
+    let losses = tallies.into_iter().filter_map(|(service, tally)| {
+        let LossTally { present, gone, came, passed_on } = tally;
+        let before = match &observation.baseline {
+            Some(baseline) => baseline.before.get(&service).copied().unwrap_or_default(),
+            None => present,
+        };
+        let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
+        let left = (present + came).saturating_sub(gone + passed_on);
+        let was_read = observation.desired.was_read(&service);
+        // A full sync says what it could not note.
+        let has_room =
+            observation.extent != Extent::Part || notes::is_room_for(observation, &service);
+        Some((service, Loss { lost, left, was_read, was_held: false, has_room }))
+    });
+    losses.collect()
+}
+
+impl Offset {
+    /// Whether a removal counts: its wait may end in this run. When all registrations are done, only removals that wait
+    /// for nothing count; the others are judged in the pass in which their wait has ended.
+    fn counts(self, waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
+        match (self, waits_for) {
+            (_, None) => true,
+            (Self::Made, Some(_)) => false,
+            (_, Some(WaitsFor::FirstRegistration)) => registers(marked, plan),
+            (_, Some(other)) => {
+                other.services().into_iter().any(|service| registers(service, plan))
+            }
+        }
+    }
+}
+
+fn registers(service: &ServiceRef, plan: &Plan) -> bool {
+    let mut changes = plan.changes.get(service).into_iter().flatten();
+    changes.any(|change| matches!(change.stage(), Stage::Create | Stage::Register))
+}

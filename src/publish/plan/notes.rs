@@ -1,0 +1,252 @@
+//! The guard's notes. The loss of a Service that a full sync holds is noted on one of that Service's own instances, as a
+//! mark: so whoever reads the instances that would be lost reads the note as well. A note counts only on an instance with
+//! the marks of its Service, and goes with it. Instances of other owners never get one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::{Change, Difference};
+use super::observation::{Observation, Plan};
+use crate::guard::{Age, Losses, Sighting, SightingNote, Sightings};
+use crate::model::attributes::SIGHTING;
+use crate::model::{Attributes, InstanceKey, Owner, Place, ServiceRef};
+
+/// A note on an instance of ours.
+struct Noted<'a> {
+    at: InstanceKey,
+    /// The Service in the marks of the instance.
+    service: ServiceRef,
+    text: &'a str,
+}
+
+/// The instances of ours, by the Service in their marks.
+pub type OwnInstances<'a> = BTreeMap<ServiceRef, Vec<(InstanceKey, &'a Attributes)>>;
+
+/// A planned removal of an instance.
+struct Removal {
+    /// The Service for which it is planned.
+    planned_for: ServiceRef,
+    /// Whether it waits for something.
+    waits: bool,
+}
+
+fn noted(observation: &Observation) -> impl Iterator<Item = Noted<'_>> {
+    observation.registry.services.keys().flat_map(|key| {
+        observation.marked(key).filter_map(|instance| {
+            let text = instance.attributes.get(SIGHTING)?;
+            let at = InstanceKey::new(key, instance.id);
+            Some(Noted { at, service: instance.service, text })
+        })
+    })
+}
+
+/// What full syncs have seen of the loss of each Service, as far as its notes count: the oldest of them.
+pub fn sightings(observation: &Observation) -> Sightings {
+    let mut sightings = Sightings::new();
+    for Noted { service, text, .. } in noted(observation) {
+        let sighting = SightingNote::parse(text).and_then(|note| note.sighting(&service));
+        let counts = |sighting: &Sighting| {
+            sighting.age(observation.rules.guard, observation.now) != Age::Stale
+        };
+        let Some(sighting) = sighting.filter(counts) else { continue };
+        let oldest = sightings.entry(service).or_insert(sighting);
+        if sighting.first_seen < oldest.first_seen {
+            *oldest = sighting;
+        }
+    }
+    sightings
+}
+
+/// Whether a change removes an instance with a note.
+pub fn removes_note(observation: &Observation, change: &Change) -> bool {
+    let instance = change.instance().unwrap_or_default();
+    let present = observation.registry.instance(&change.place().key, instance);
+    let has_note = |attributes: &Attributes| attributes.contains_key(SIGHTING);
+    change.marked().is_some() && present.is_some_and(has_note)
+}
+
+/// Whether an instance of the Service has room for a note.
+pub fn is_room_for(observation: &Observation, service: &ServiceRef) -> bool {
+    let text = SightingNote::of(&Losses::new(), observation.now).to_string() + LONGEST_ENTRY;
+    let own = instances_of(observation, |marked| marked == service);
+    own.values().flatten().any(|(_, attributes)| has_room(attributes, &text))
+}
+
+/// The instances of the Services for which `is_meant` is true.
+pub fn instances_of(
+    observation: &Observation,
+    is_meant: impl Fn(&ServiceRef) -> bool,
+) -> OwnInstances<'_> {
+    let mut own = OwnInstances::new();
+    for key in observation.registry.services.keys() {
+        for instance in observation.marked(key).filter(|instance| is_meant(&instance.service)) {
+            let at = InstanceKey::new(key, instance.id);
+            own.entry(instance.service).or_default().push((at, instance.attributes));
+        }
+    }
+    own
+}
+
+/// The changes of notes beside the other changes of a plan. It knows the instances that this plan takes from their Services,
+/// or would take.
+pub struct NoteChanges<'a> {
+    observation: &'a Observation,
+    removed: BTreeMap<InstanceKey, Removal>,
+    /// Those that pass to another Service.
+    passed_on: BTreeSet<InstanceKey>,
+    /// Those that would be removed, and that the guard holds.
+    held: BTreeSet<InstanceKey>,
+}
+
+impl<'a> NoteChanges<'a> {
+    /// Those of a plan out of which the guard took the `held` removals.
+    pub fn new(observation: &'a Observation, plan: &Plan, held: &[Change]) -> Self {
+        let mut removed = BTreeMap::new();
+        let mut passed_on = BTreeSet::new();
+        for (planned_for, changes) in &plan.changes {
+            for change in changes {
+                let Some(at) = change.instance_key() else { continue };
+                if change.loses().is_some() {
+                    let waits = change.waits_for().is_some();
+                    removed.insert(at, Removal { planned_for: planned_for.clone(), waits });
+                } else if passes_on(observation, change) {
+                    passed_on.insert(at);
+                }
+            }
+        }
+        let held = held.iter().filter_map(Change::instance_key).collect();
+        Self { observation, removed, passed_on, held }
+    }
+
+    /// Whether the plan removes the instance.
+    pub fn is_removed(&self, at: &InstanceKey) -> bool {
+        self.removed.contains_key(at)
+    }
+
+    /// Whether the plan leaves the instance to its Service.
+    pub fn stays(&self, at: &InstanceKey) -> bool {
+        !self.is_removed(at) && !self.passed_on.contains(at)
+    }
+
+    /// Plans the note of a Service's loss in place of others that the Service has, on one of its instances for which
+    /// `may_be_at` is true, and rather on one that the guard holds: with that it goes. Returns false if none has room for
+    /// it.
+    pub fn add(
+        &self,
+        service: &ServiceRef,
+        own: &[(InstanceKey, &Attributes)],
+        note: &SightingNote,
+        may_be_at: impl Fn(&InstanceKey) -> bool,
+        plan: &mut Plan,
+    ) -> bool {
+        let text = note.to_string();
+        let rooms =
+            own.iter().filter(|(at, attributes)| has_room(attributes, &text) && may_be_at(at));
+        let chosen = rooms.min_by_key(|(at, attributes)| {
+            (!attributes.contains_key(SIGHTING), !self.held.contains(at), at.clone())
+        });
+        let Some((chosen, _)) = chosen else { return false };
+        for (at, attributes) in own {
+            if at != chosen && attributes.contains_key(SIGHTING) {
+                self.take_off(at, service, plan);
+            }
+        }
+        self.put(chosen, service, Some(text), plan)
+    }
+
+    /// Plans to take off the notes of the Services for which `goes` is true.
+    pub fn take_all_off(&self, goes: impl Fn(&ServiceRef) -> bool, plan: &mut Plan) {
+        for Noted { at, service, .. } in noted(self.observation) {
+            if goes(&service) {
+                self.take_off(&at, &service, plan);
+            }
+        }
+    }
+
+    /// Plans to take a note off, unless it goes with its instance.
+    fn take_off(&self, at: &InstanceKey, service: &ServiceRef, plan: &mut Plan) {
+        let is_removed = self.removed.get(at).is_some_and(|removal| !removal.waits);
+        if !is_removed && !self.passed_on.contains(at) {
+            self.put(at, service, None, plan);
+        }
+    }
+
+    /// Plans a note, for the Service for which the instance is deregistered if there is one. Returns false if the policy does not
+    /// allow it.
+    fn put(
+        &self,
+        at: &InstanceKey,
+        service: &ServiceRef,
+        text: Option<String>,
+        plan: &mut Plan,
+    ) -> bool {
+        let registry = &self.observation.registry;
+        let present = registry.instance(&at.service, &at.id);
+        let present = present.and_then(|attributes| attributes.get(SIGHTING));
+        if present == text.as_deref() {
+            return true;
+        }
+        let change = Change::Note {
+            place: Place::of(&at.service, registry),
+            instance: at.id.clone(),
+            service: service.clone(),
+            difference: difference(present, text.as_deref()),
+            text,
+        };
+        if !self.observation.rules.policy.allows(&change) {
+            return false;
+        }
+        let planned_for =
+            self.removed.get(at).map_or(service, |removal| &removal.planned_for).clone();
+        plan.add(planned_for, change);
+        true
+    }
+}
+
+/// Whether the instance passes to another Service, which drops the note.
+fn passes_on(observation: &Observation, change: &Change) -> bool {
+    let Change::Rewrite { place, instance, attributes, .. } = change else { return false };
+    let owner = &observation.owner;
+    let present = observation.registry.instance(&place.key, instance);
+    present.and_then(|present| owner.service_of(present)) != owner.service_of(attributes)
+}
+
+/// The attributes that write a note on an instance as Cloud Map has it; `None` if it is not an instance of this Service
+/// any more.
+pub fn with_note(
+    owner: &Owner,
+    service: &ServiceRef,
+    present: &Attributes,
+    text: Option<&str>,
+) -> Option<Attributes> {
+    if owner.service_of(present).as_ref() != Some(service) {
+        return None;
+    }
+    let mut attributes = present.clone();
+    set_note(&mut attributes, text);
+    Some(attributes)
+}
+
+/// Whether an instance with one more attribute stays within Cloud Map's limits.
+fn has_room(attributes: &Attributes, text: &str) -> bool {
+    let mut noted = attributes.clone();
+    noted.insert(SIGHTING, text);
+    noted.beyond_limits().is_none()
+}
+
+/// The longest entry of a Service in a note. A Service wants at most 5,000 instances, and may have had more.
+const LONGEST_ENTRY: &str = " 3fa9c1+20000";
+
+/// Sets the note of an instance, or takes it off.
+pub fn set_note(attributes: &mut Attributes, text: Option<&str>) {
+    match text {
+        Some(text) => attributes.insert(SIGHTING, text),
+        None => attributes.remove(SIGHTING),
+    }
+}
+
+/// The difference in a note for the report: only the time at its start.
+fn difference(present: Option<&str>, text: Option<&str>) -> Difference {
+    let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    let (present, wanted) = (present.map(time), text.map(time));
+    Difference { attribute: SIGHTING.to_owned(), present, wanted }
+}
