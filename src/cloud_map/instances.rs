@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_servicediscovery::error::{BuildError, SdkError};
 use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
 use aws_sdk_servicediscovery::types::Tag;
-use futures_util::{Stream, StreamExt, TryStreamExt, future, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, future};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE, read_each};
 use crate::model::attributes::from_cloud_map;
@@ -90,16 +90,6 @@ impl Reading {
 }
 
 impl CloudMap {
-    /// Reads the instances of the services under `keys` into `registry`.
-    pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let service = |key| Some(Unread::new(key, registry.services.get(key)?));
-        let services: Vec<Unread> = keys.iter().filter_map(service).collect();
-        let mut reads = std::pin::pin!(self.instances_of(stream::iter(services)));
-        while let Some((of, reading)) = reads.next().await {
-            reading.enter(&of.key, &mut registry.services);
-        }
-    }
-
     /// Reads the instances of services while the services are still being listed.
     pub fn instances_of(
         &self,
@@ -113,7 +103,10 @@ impl CloudMap {
     }
 
     /// All instances of a service, from the control plane; `None` if the service does not exist.
-    async fn instances(&self, arn: &str, name: &str) -> Result<Option<Reading>, Error> {
+    ///
+    /// # Errors
+    /// Returns an error if a page could not be read.
+    pub async fn instances(&self, arn: &str, name: &str) -> Result<Option<Reading>, Error> {
         let action = || format!("list the instances of Cloud Map service {name}");
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
         let pages = self.client.list_instances().service_id(arn).into_paginator().send();
@@ -136,7 +129,7 @@ impl CloudMap {
     }
 
     /// Reads single instances of a service in place of all. An error, also one about a service that does not exist, is
-    /// recorded in the service, as by [`CloudMap::read_instances`].
+    /// recorded in the service, as by [`Reading::fill`].
     pub async fn read_some(&self, service: &mut CloudMapService, ids: &BTreeSet<String>) {
         let reads = ids.iter().map(|id| {
             let arn = &service.arn;
@@ -181,7 +174,8 @@ impl CloudMap {
         action: String,
     ) -> Result<Option<Attributes>, Error> {
         let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
-        match answer.await.map_err(|error| Error::new(action.as_str(), &error)) {
+        let answer = answer.await.map_err(|error| Error::new(action.as_str(), &error));
+        match self.recorded(Call::GetInstance, answer) {
             Ok(answer) => {
                 let missing = || Error::missing_member(action, "Instance");
                 let instance = answer.instance.ok_or_else(missing)?;
@@ -234,11 +228,16 @@ impl CloudMap {
         }
     }
 
-    async fn tags(&self, arn: &str) -> Result<ServiceTags, Error> {
+    /// The tags of a service.
+    ///
+    /// # Errors
+    /// Returns an error if they could not be read, or if the service does not exist.
+    pub async fn tags(&self, arn: &str) -> Result<ServiceTags, Error> {
         let _permit = self.permit(Call::ListTagsForResource).await;
         let answer = self.client.list_tags_for_resource().resource_arn(arn).send().await;
         let action = || format!("list the tags of Cloud Map service {arn}");
-        let answer = answer.map_err(|error| Error::new(action(), &error))?;
+        let answer = answer.map_err(|error| Error::new(action(), &error));
+        let answer = self.recorded(Call::ListTagsForResource, answer)?;
         let tags = answer.tags.ok_or_else(|| Error::missing_member(action(), "Tags"))?;
         let tag = |key: &str| tags.iter().find(|tag| tag.key() == key);
         Ok(ServiceTags {

@@ -13,9 +13,9 @@ mod read;
 mod results;
 mod write;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_servicediscovery::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_servicediscovery::{Client, config};
@@ -57,6 +57,7 @@ pub struct CloudMap {
     lane: Lane,
     timings: Arc<operation::Timings>,
     custom_tags: Arc<CustomTags>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl CloudMap {
@@ -68,7 +69,14 @@ impl CloudMap {
             lane: Lane::Sync,
             timings: Arc::default(),
             custom_tags,
+            recorder: None,
         }
+    }
+
+    /// The same client with a recorder of its reads.
+    #[must_use]
+    pub fn recording(&self) -> Self {
+        Self { recorder: Some(Arc::default()), ..self.clone() }
     }
 
     /// The same client for reads that only refresh what the process knows: the calls of a sync go before them.
@@ -85,6 +93,47 @@ impl CloudMap {
     /// Waits for a permit to make one call.
     pub async fn permit(&self, call: Call) -> Permit<'_> {
         self.quotas.permit(call, self.lane).await
+    }
+}
+
+/// The last answer to each kind of read: allowed, or the chain of the error.
+pub type Answers = BTreeMap<Call, Result<(), String>>;
+
+/// Keeps the last answer to each kind of read that a client makes.
+///
+/// An error never replaces an allowed answer. Say the role may list the instances of all services but one, which another
+/// account shares: the role has the right, and the plan that rests on the reads names the one service.
+#[derive(Debug, Default)]
+struct Recorder(Mutex<Answers>);
+
+impl Recorder {
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an answer. A call that finds nothing is an allowed one.
+    fn record(&self, call: Call, error: Option<&Error>) {
+        let mut answers = self.answers();
+        match error.filter(|error| error.class != Class::NotFound) {
+            None => _ = answers.insert(call, Ok(())),
+            Some(_) if answers.get(&call).is_some_and(Result::is_ok) => {}
+            Some(error) => _ = answers.insert(call, Err(chain(error))),
+        }
+    }
+}
+
+impl CloudMap {
+    /// The answers of a client with a recorder.
+    pub fn answers(&self) -> Answers {
+        self.recorder.as_ref().map(|recorder| recorder.answers().clone()).unwrap_or_default()
+    }
+
+    /// Returns the answer to a read, which the recorder keeps if there is one.
+    fn recorded<T>(&self, call: Call, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Some(recorder) = &self.recorder {
+            recorder.record(call, answer.as_ref().err());
+        }
+        answer
     }
 }
 
@@ -206,6 +255,25 @@ mod tests {
         for (code, expected) in cases {
             assert_eq!(class(code), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn recorder_keeps_the_last_answer_and_no_error_after_an_allowed_one() {
+        let error = |class, message: &str| {
+            let source = Cause { code: None, message: message.to_owned() };
+            Error { action: "read".to_owned(), class, source }
+        };
+        let recorder = Recorder::default();
+        recorder.record(Call::GetInstance, Some(&error(Class::Denied, "first")));
+        recorder.record(Call::GetInstance, Some(&error(Class::Denied, "second")));
+        let refused = Err("cannot read: second".to_owned());
+        assert_eq!(*recorder.answers(), [(Call::GetInstance, refused)].into());
+
+        recorder.record(Call::GetInstance, Some(&error(Class::NotFound, "no such instance")));
+        recorder.record(Call::GetInstance, Some(&error(Class::Denied, "third")));
+        recorder.record(Call::GetService, None);
+        let allowed = [(Call::GetInstance, Ok(())), (Call::GetService, Ok(()))];
+        assert_eq!(*recorder.answers(), allowed.into());
     }
 
     #[test]

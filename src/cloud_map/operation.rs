@@ -86,7 +86,8 @@ impl CloudMap {
         let request = self.client.get_operation().operation_id(operation);
         let answer = request.set_owner_account(owner.map(str::to_owned)).send().await;
         let answer =
-            answer.map_err(|error| Error::new(format!("get the operation {operation}"), &error))?;
+            answer.map_err(|error| Error::new(format!("get the operation {operation}"), &error));
+        let answer = self.recorded(Call::GetOperation, answer)?;
         let Some(operation) = answer.operation else { return Ok(None) };
         let duration = duration(&operation);
         let ended = match operation.status {

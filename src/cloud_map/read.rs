@@ -117,7 +117,8 @@ impl CloudMap {
     ) -> Result<Option<api::Service>, Error> {
         let _permit = self.permit(Call::GetService).await;
         let answer = self.client.get_service().id(id).send().await;
-        match answer.map_err(|error| Error::new(action(), &error)) {
+        let answer = answer.map_err(|error| Error::new(action(), &error));
+        match self.recorded(Call::GetService, answer) {
             Err(error) if error.class == Class::NotFound => Ok(None),
             answer => {
                 let missing = || Error::missing_member(action(), "Service");
@@ -143,7 +144,7 @@ impl CloudMap {
             }
             let _permit = self.permit(call).await;
             let page = pages.next().await.ok_or_else(|| repeated_token(call))?;
-            let page = page.map_err(|problem| failed(&problem))?;
+            let page = self.recorded(call, page.map_err(|problem| failed(&problem)))?;
             let has_more = token(&page).is_some_and(|token| !token.is_empty());
             Ok(Some((page, (pages, has_more, token, failed))))
         })
@@ -161,7 +162,8 @@ impl CloudMap {
         let call = call.health_status(api::HealthStatusFilter::All).max_results(MAX_RESULTS.into());
         let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
-        let answer = answer.map_err(|error| Error::new(&action, &error))?;
+        let answer = answer.map_err(|error| Error::new(&action, &error));
+        let answer = self.recorded(Call::DiscoverInstances, answer)?;
         let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
         let health =
             |it: Option<api::HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());

@@ -133,7 +133,10 @@ impl run::Run<'_> {
         Reply::to_query(status, Status::leave_counts)
     }
 
-    async fn doctor(&self, selections: &Selections) -> Reply {
+    async fn doctor(mut self, selections: &Selections) -> Reply {
+        for registry in self.registries.values_mut() {
+            registry.cloud_map = registry.cloud_map.recording();
+        }
         // Side by side: one that does not answer takes no time from the others.
         let checkups = self.function.selected_clusters(selections).map(|cluster| async {
             let checks = self.invocation.check_cluster(cluster, self.registry(cluster)).await;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::fleet::Fleet;
 use testbed::ROLE_ARN;
 use testbed::aws_fault::{AwsFault, AwsFaultKind};
-use testbed::cloud_map::{self, RecordType};
+use testbed::cloud_map::{self, RecordType, ServiceKind};
 use testbed::function::{invoke, invoke_until};
 use testbed::kubernetes::{Fault, FaultKind};
 
@@ -136,12 +136,16 @@ fn silence_cluster(fleet: &Fleet, path: &str) {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_answer_is_named_before_the_invocation_ends() {
     type Silence = fn(&Fleet);
-    let cases: [(&str, Silence); 5] = [
+    let cases: [(&str, Silence); 6] = [
         ("identity", |fleet| silence_aws(fleet, "GetCallerIdentity")),
         ("describe", |fleet| silence_aws(fleet, "DescribeCluster")),
         ("cloud map", |fleet| {
             let silence = cloud_map::FaultKind::Late(Duration::from_hours(1));
             fleet.cloud_map.inject(cloud_map::Fault::on("ListNamespaces", silence).always());
+        }),
+        ("cloud map", |fleet| {
+            let silence = cloud_map::FaultKind::Late(Duration::from_hours(1));
+            fleet.cloud_map.inject(cloud_map::Fault::on("GetInstance", silence).always());
         }),
         ("api", |fleet| silence_cluster(fleet, "/apis/authorization.k8s.io")),
         ("read", |fleet| silence_cluster(fleet, "/api/v1/services")),
@@ -223,6 +227,36 @@ async fn reads_of_cloud_map_that_are_refused_are_reported_with_the_action_they_n
         let needed = format!("servicediscovery:{operation}");
         assert!(check.fix.expect("a fix").contains(&needed), "{operation}");
     }
+}
+
+/// It has no other service: all its reads are refused, and nothing of ours is in it.
+#[tokio::test]
+async fn refusal_that_the_plan_reports_is_not_reported_as_a_missing_right_again() {
+    let fleet = Fleet::start().await;
+    let theirs = fleet.cloud_map.service(&fleet.http, "theirs", ServiceKind::Http);
+    fleet.ecs_task(&theirs, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    fleet.cloud_map.deny_in(&theirs, "ListInstances");
+
+    let checkup = doctor(&fleet, &[]).await;
+
+    let said = checkup.to_string();
+    assert_eq!(said.matches("AccessDenied").count(), 1, "{said}");
+    assert!(checkup.ok && said.contains("~ cloud map  prod/theirs: cannot list"), "{said}");
+}
+
+#[tokio::test]
+async fn read_that_the_plan_has_made_is_not_made_again() {
+    let fleet = fleet().await;
+    let checkup = doctor(&fleet, &[]).await;
+    assert!(checkup.to_string().contains("= cloud map  ListInstances is allowed"), "{checkup}");
+    assert_eq!(fleet.cloud_map.count("ListInstances"), 1);
+    // The first instance in an HTTP service rests on the tags of the service.
+    let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+    let checkup = doctor(&fleet, &[]).await;
+    let tags = "= cloud map  ListTagsForResource is allowed";
+    assert!(checkup.to_string().contains(tags), "{checkup}");
+    assert_eq!(fleet.cloud_map.count("ListTagsForResource"), 1);
 }
 
 #[tokio::test]

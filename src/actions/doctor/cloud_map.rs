@@ -1,7 +1,8 @@
-//! The rights in Cloud Map and Route 53. Each Cloud Map action that a sync reads with is called once, on an existing service
-//! or with an id that does not exist: both show whether IAM allows it. Writes are not tested, since a test would change
-//! something: there are commands that simulate them in IAM. IAM evaluates the resource and the request's context, so the
-//! commands contain both: without them it denies every action of a role with conditional permissions.
+//! The rights in Cloud Map and Route 53. The reads of a plan pass through a recorder, and each kind of call has the check of
+//! its last answer. The reads that only some runs make are made once, on an existing service or with an id that does not
+//! exist: both show whether IAM allows them. Writes are not tested, since a test would change something: there are commands
+//! that simulate them in IAM. IAM evaluates the resource and the request's context, so the commands contain both: without
+//! them it denies every action of a role with conditional permissions.
 //!
 //! A plan holds back the Services that request DNS records without rights in Route 53, and a check names them before the
 //! first sync. Rights for health checks are given apart, and no setting has them.
@@ -10,8 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Check, passed};
-use crate::cloud_map::{self, Call, CloudMap, OWNER_TAG as TAG};
-use crate::error::chain;
+use crate::cloud_map::{Answers, Call, CloudMap, OWNER_TAG as TAG};
 use crate::model::{
     CloudMapService, FirstNames, NamespaceKind, Place, Registry, ServiceKey, join, join_first,
 };
@@ -25,62 +25,33 @@ const ABSENT_ID: &str = "cloud-map-sync-doctor";
 /// The timeout for `GetOperation`.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks each action. `None` if namespaces and services could not be listed.
-pub(super) async fn check(
-    registry: &SharedRegistry,
-    settings: &Settings,
-    checks: &mut Vec<Check>,
-) -> Option<()> {
+/// Reads Cloud Map. `None` if namespaces and services could not be listed.
+pub(super) async fn read(registry: &SharedRegistry, checks: &mut Vec<Check>) -> Option<Registry> {
     let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListNamespaces and ListServices in the registry's Region";
     let read = passed(registry.read().await, NAME, fix, checks)?;
-    let (namespaces, services) = (read.namespaces.len(), read.services.len());
-    let listed = format!("lists {namespaces} namespaces and {services} services");
+    let namespaces = read.namespaces.len();
+    let listed = format!("lists {namespaces} namespaces and {} services", read.services.len());
     checks.push(match namespaces {
         0 => Check::note(NAME, listed, "check Region, account and CLOUD_MAP_NAMESPACES"),
         _ => Check::ok(NAME, listed),
     });
-    let found = service_to_check(&read);
-    match found {
-        Some((key, service)) => {
-            check_service(&registry.cloud_map, &read, key, service, checks).await;
-        }
-        None => checks.push(Check::note(
-            NAME,
-            "no service exists yet, so the reads of services are not tested",
-            "run doctor again after the first sync",
-        )),
-    }
-    let simulation = simulations(&read, found, settings);
-    checks.extend(check_writes(&registry.cloud_map, settings.dry_run, simulation).await);
-    Some(())
+    Some(read)
 }
 
-/// The service that tests the most reads: an unreadable one first, then one with instances. A service with access
-/// denied comes last, since it may belong to another owner; `check_unread` decides that from the plan.
-fn service_to_check(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
-    let has_instances = |service: &CloudMapService| {
-        service.instances.as_ref().is_some_and(|instances| !instances.is_empty())
-    };
-    read.services.iter().max_by_key(|(_, service)| {
-        let is_broken = service.unreadable.is_some() && !service.is_denied;
-        (is_broken, has_instances(service))
-    })
-}
-
-/// Adds the services that a full sync could not read, except those already reported.
+/// Adds the services that a full sync could not read.
 pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     let claimed = plan.held_back.iter().filter_map(|held_back| match &held_back.reason {
         Reason::Unreadable(problem) => Some((held_back.place.as_ref()?, problem)),
         _ => None,
     });
-    let others =
-        plan.unchanged.iter().filter_map(|(place, it)| Some((place, it.unreadable.as_ref()?)));
+    let others = plan
+        .unchanged
+        .iter()
+        .filter_map(|(place, unchanged)| Some((place, unchanged.unreadable.as_ref()?)));
     let failed: BTreeSet<(&Place, &String)> = claimed.chain(others).collect();
     for (place, problem) in failed {
-        if checks.iter().all(|check| check.detail != *problem) {
-            let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListInstances for it; until then each full sync is incomplete";
-            checks.push(Check::failed(NAME, format!("{place}: {problem}"), fix));
-        }
+        let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListInstances for it; until then each full sync is incomplete";
+        checks.push(Check::failed(NAME, format!("{place}: {problem}"), fix));
     }
     for (place, unchanged) in &plan.unchanged {
         if let Some(problem) = &unchanged.left_unread {
@@ -90,78 +61,97 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     }
 }
 
-/// Checks each read of one service.
-async fn check_service(
-    cloud_map: &CloudMap,
+/// The service to test reads on: one with instances, if there is one that could be read. A service with access denied may
+/// belong to another owner.
+fn service_to_read(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
+    read.services.iter().max_by_key(|(_, service)| {
+        let has_instances =
+            service.instances.as_ref().is_some_and(|instances| !instances.is_empty());
+        (has_instances, service.unreadable.is_none())
+    })
+}
+
+/// Makes each read that has no answer yet. Only the recorder sees the answers.
+pub(super) async fn read_rest(cloud_map: &CloudMap, read: &Registry, dry_run: bool) {
+    let answers = cloud_map.answers();
+    let is_unasked = |call: Call| !answers.contains_key(&call);
+    if let Some((key, service)) = service_to_read(read) {
+        if is_unasked(Call::ListInstances) {
+            _ = cloud_map.instances(&service.arn, &service.name).await;
+        }
+        if is_unasked(Call::ListTagsForResource) {
+            _ = cloud_map.tags(&service.arn).await;
+        }
+        if is_unasked(Call::GetService) {
+            _ = cloud_map.namespace_of(service).await;
+        }
+        if is_unasked(Call::GetInstance) {
+            let present = service.instances.iter().flat_map(|instances| instances.keys()).next();
+            let id = present.map_or(ABSENT_ID, String::as_str);
+            cloud_map.read_some(&mut service.clone(), &BTreeSet::from([id.to_owned()])).await;
+        }
+        if let Some(namespace) = read.namespaces.get(&key.namespace)
+            && is_unasked(Call::DiscoverInstances)
+        {
+            _ = cloud_map.discover(namespace, &service.name).await;
+        }
+    }
+    if !dry_run {
+        let until = tokio::time::Instant::now() + TIMEOUT;
+        let kind = (Call::RegisterInstance, NamespaceKind::Http);
+        _ = cloud_map.wait(ABSENT_ID, kind, None, until).await;
+    }
+}
+
+/// Adds a check for each kind of call that was made, and for the writes.
+pub(super) fn check_calls(
+    answers: Answers,
     read: &Registry,
-    key: &ServiceKey,
-    service: &CloudMapService,
+    settings: &Settings,
     checks: &mut Vec<Check>,
 ) {
-    let (mut again, keys) = (read.clone(), BTreeSet::from([key.clone()]));
-    cloud_map.read_instances(&mut again, &keys).await;
-    cloud_map.read_tags(&mut again, &keys).await;
-    let Some(found) = again.services.get(key) else { return };
-    let instances = found.instances.iter().flatten();
-    let id = instances.map(|(id, _)| id.as_str()).next().unwrap_or(ABSENT_ID);
-    let place = Place::of(key, read);
-    let permit = cloud_map.permit(Call::GetInstance).await;
-    let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
-    drop(permit);
-    let problem = |error: cloud_map::Error| chain(&error);
-    let listed = cloud_map.namespace_of(service).await.err().map(problem);
-    let listing = Some("the time of runs with many namespaces");
-    checks.extend([
-        check_call("ListInstances", None, found.unreadable.clone()),
-        check_call("GetInstance", None, got.err().map(problem)),
-        check_call("ListTagsForResource", None, found.tags.problem().cloned()),
-        check_call("GetService", listing, listed),
-    ]);
-    if let Some(namespace) = read.namespaces.get(&key.namespace) {
-        let discovered = cloud_map.discover(namespace, &place.name).await;
-        let explain = Some("the action explain");
-        checks.push(check_call("DiscoverInstances", explain, discovered.err().map(problem)));
+    let found = service_to_read(read);
+    if found.is_none() {
+        let detail = "no service exists yet, so the reads of services are not tested";
+        checks.push(Check::note(NAME, detail, "run doctor again after the first sync"));
+    }
+    add_answers(answers, checks);
+    checks.push(if settings.dry_run {
+        Check::ok(NAME, "DRY_RUN is true: no write permissions are needed")
+    } else {
+        let actions = [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ");
+        let detail = format!("not tested, since a test would change something: {actions}");
+        Check::note(NAME, detail, simulations(read, found, settings))
+    });
+}
+
+/// Adds a check for each answer. An error that an earlier check reports is not repeated.
+fn add_answers(answers: Answers, checks: &mut Vec<Check>) {
+    for (call, answer) in answers {
+        match answer {
+            // The number of namespaces and services is the check of the lists.
+            Ok(()) if matches!(call, Call::ListNamespaces | Call::ListServices) => {}
+            Ok(()) => checks.push(Check::ok(NAME, format!("{call} is allowed"))),
+            Err(problem) if checks.iter().any(|check| check.detail.contains(&problem)) => {}
+            Err(problem) => checks.push(check_refused(call, problem)),
+        }
     }
 }
 
-/// Checks the rights of a sync that writes. Only `GetOperation` can be tested.
-async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -> Vec<Check> {
-    if dry_run {
-        let detail = "DRY_RUN is true: no write permissions are needed";
-        return vec![Check::ok(NAME, detail)];
-    }
-    let until = tokio::time::Instant::now() + TIMEOUT;
-    let kind = (cloud_map::Call::RegisterInstance, NamespaceKind::Http);
-    let operation = match cloud_map.wait(ABSENT_ID, kind, None, until).await {
+/// The check of a call that was refused. A sync does without one that is needed by something else alone.
+fn check_refused(call: Call, problem: String) -> Check {
+    let needed_by = match call {
+        Call::GetService => "only the time of runs with many namespaces needs this",
+        Call::DiscoverInstances => "only the action explain needs this",
         // IAM checks the operation's namespace, and this operation has none: a denied call may have only that cause.
-        Err(error) if error.class != cloud_map::Class::NotFound => {
+        Call::GetOperation => "it matters if registrations are also denied",
+        _ => {
             let fix =
-                "if registrations are also denied, the role needs servicediscovery:GetOperation";
-            Check::note(NAME, chain(&error), fix)
+                format!("the function's role, or registryRoleArn, needs servicediscovery:{call}");
+            return Check::failed(NAME, problem, fix);
         }
-        Err(_) => Check::ok(NAME, "GetOperation is allowed"),
-        Ok(_) => Check::note(NAME, "GetOperation timed out", "try again"),
     };
-    let actions = [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ");
-    let detail = format!("not tested, since a test would change something: {actions}");
-    vec![operation, Check::note(NAME, detail, simulation)]
-}
-
-/// The check of a call. A sync does without one that is needed by something else alone.
-fn check_call(action: &'static str, needed_by: Option<&str>, problem: Option<String>) -> Check {
-    match (problem, needed_by) {
-        (None, _) => Check::ok(NAME, format!("{action} is allowed")),
-        (Some(problem), None) => {
-            let fix =
-                format!("the function's role, or registryRoleArn, needs servicediscovery:{action}");
-            Check::failed(NAME, problem, fix)
-        }
-        (Some(problem), Some(needed_by)) => {
-            let fix =
-                format!("only {needed_by} needs this: allow the role servicediscovery:{action}");
-            Check::note(NAME, problem, fix)
-        }
-    }
+    Check::note(NAME, problem, format!("{needed_by}: allow the role servicediscovery:{call}"))
 }
 
 /// The number of Services that the check names.
@@ -170,7 +160,7 @@ const NAMED: usize = 10;
 /// A note that names the services of the plan with Route 53 health checks, if any.
 pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Check> {
     let is_checked = |place: &&Place| {
-        registry.services.get(&place.key).is_some_and(|it| it.health_check.is_some())
+        registry.services.get(&place.key).is_some_and(|service| service.health_check.is_some())
     };
     let checked: Vec<&Place> = plan.unchanged.keys().filter(is_checked).collect();
     let names = FirstNames::of(&checked)?;
@@ -183,10 +173,10 @@ pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Che
 
 /// A failed check that names the Services, if any.
 pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
-    let refused = plan.held_back.iter().filter(|it| it.reason == Reason::DnsNotAllowed);
-    let refused = refused.map(|it| {
-        let place = it.place.as_ref().map(Place::to_string).unwrap_or_default();
-        format!("{} {place}", it.service)
+    let refused = plan.held_back.iter().filter(|line| line.reason == Reason::DnsNotAllowed);
+    let refused = refused.map(|line| {
+        let place = line.place.as_ref().map(Place::to_string).unwrap_or_default();
+        format!("{} {place}", line.service)
     });
     let refused = join_first(refused, NAMED);
     let detail = format!("{refused}: no rights to write DNS records (DNS_NAMESPACES)");
@@ -200,7 +190,7 @@ const ON_INSTANCES: [&str; 2] = ["RegisterInstance", "DeregisterInstance"];
 const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
 
 /// The commands for an existing service and its namespace, or for all services of the registry if there is none.
-pub(super) fn simulations(
+fn simulations(
     registry: &Registry,
     found: Option<(&ServiceKey, &CloudMapService)>,
     settings: &Settings,
@@ -208,7 +198,8 @@ pub(super) fn simulations(
     let owner_id = &settings.owner_id;
     let in_use = found.and_then(|(key, _)| registry.namespaces.get(&key.namespace));
     let namespace = in_use.or_else(|| registry.namespaces.values().next());
-    let namespace = namespace.and_then(|it| it.arn.as_deref()).unwrap_or("NAMESPACE_ARN");
+    let namespace =
+        namespace.and_then(|namespace| namespace.arn.as_deref()).unwrap_or("NAMESPACE_ARN");
     let service = found.map(|(_, service)| service.arn.clone());
     let service = service.unwrap_or_else(|| match namespace.split_once(":namespace/") {
         Some((registry, _)) => format!("{registry}:service/*"),

@@ -1,8 +1,9 @@
 //! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
 //! cluster step by step (EKS describes it, its endpoint resolves, the port accepts connections, the certificate is the
-//! cluster's, and RBAC grants the rights that the function needs), each read of Cloud Map (`cloud_map`) and the quotas
-//! there, and the needs of a clusterset (`multi_cluster`). A check runs only if the checks that it depends on passed. Write
-//! permissions cannot be tested: `cloud_map` prints the command that simulates them in IAM. Nothing is written.
+//! cluster's, and RBAC grants the rights that the function needs), the calls to Cloud Map by which a full sync
+//! plans (`cloud_map`) and the quotas there, and the needs of a clusterset (`multi_cluster`). A check runs only if the checks
+//! that it depends on passed. Write permissions cannot be tested: `cloud_map` prints the command that simulates them in IAM.
+//! Nothing is written.
 
 mod cloud_map;
 mod multi_cluster;
@@ -34,30 +35,39 @@ impl Invocation<'_> {
     pub async fn check_cluster(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
         let mut checks = vec![self.identity(cluster).await];
         let warnings = self.settings.warnings().into_iter();
-        checks.extend(warnings.map(|it| check_warning(it, self.settings.rules.guard)));
+        checks.extend(warnings.map(|warning| check_warning(warning, self.settings.rules.guard)));
         let repetitions = cluster.repetition_warnings();
         checks.extend(repetitions.map(|warning| {
             Check::failed("settings", warning, "list the cluster once in CLUSTERS")
         }));
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
-        let asked = cloud_map::check(registry, self.settings, &mut checks);
+        let asked = cloud_map::read(registry, &mut checks);
         let read = self.in_time(cloud_map::NAME, "Cloud Map", asked).await;
         let read = read.unwrap_or_else(|late| {
             checks.push(late);
             None
         });
-        let (Some(connection), Some(())) = (connection, read) else { return checks };
-        let world = self.world(cluster, &connection, registry);
-        let observed = self.deadline.until_stop(world.observe(&Selection::Everything)).await;
-        let observed = observed.unwrap_or_else(|elapsed| Err(elapsed.into()));
-        if let Some(observed) = passed(observed, "read", TRY_AGAIN, &mut checks) {
-            let plan = plan::plan(&observed);
-            cloud_map::check_unread(&plan, &mut checks);
-            checks.extend(peaks(&observed, &plan).iter().map(check_capacity));
-            checks.extend(cloud_map::check_dns_rights(&plan));
-            checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
+        let Some(read) = read else { return checks };
+        let mut of_plan = Vec::new();
+        if let Some(connection) = &connection {
+            let world = self.world(cluster, connection, registry);
+            let observed = self.deadline.until_stop(world.observe(&Selection::Everything)).await;
+            let observed = observed.unwrap_or_else(|elapsed| Err(elapsed.into()));
+            if let Some(observed) = passed(observed, "read", TRY_AGAIN, &mut checks) {
+                let plan = plan::plan(&observed);
+                cloud_map::check_unread(&plan, &mut checks);
+                of_plan.extend(peaks(&observed, &plan).iter().map(check_capacity));
+                of_plan.extend(cloud_map::check_dns_rights(&plan));
+                of_plan.extend(cloud_map::note_health_checks(&plan, &observed.registry));
+            }
         }
+        let client = &registry.cloud_map;
+        let rest = cloud_map::read_rest(client, &read, self.settings.dry_run);
+        checks.extend(self.in_time(cloud_map::NAME, "Cloud Map", rest).await.err());
+        cloud_map::check_calls(client.answers(), &read, self.settings, &mut checks);
+        checks.extend(of_plan);
+        let Some(connection) = connection else { return checks };
         let of_clusterset =
             Box::pin(self.check_multi_cluster(cluster, &connection, registry, &mut checks));
         if self.deadline.until_stop(of_clusterset).await.is_err() {
