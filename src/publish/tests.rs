@@ -88,7 +88,7 @@ fn plan() -> Plan {
             place("web"),
             Unchanged { ours: 3, foreign, present: 6, ..Unchanged::default() },
         )]),
-        guard: None,
+        ..Plan::default()
     }
 }
 

@@ -68,7 +68,7 @@ async fn slices_of_host_names_are_one_line_and_explained() {
     assert!(!said.contains("created with the first instance"), "{said}");
     for line in [
         "all EndpointSlices have addressType FQDN",
-        "! endpoint   db-0.example.com (ready): not registered: see the held back lines",
+        "! endpoint   db-0.example.com (ready): not registered: endpoints in EndpointSlices of addressType FQDN are not published",
         "! held back  shop/web (AddressTypeFqdn)",
         "problems found",
     ] {

@@ -48,7 +48,7 @@ async fn each_endpoint_has_its_fate_and_discovery_is_asked() {
         "= claim      this Service holds the name",
         "- endpoint   10.0.1.3 (c, not ready): not registered: its pod is not ready",
         "- endpoint   10.0.1.4 (d, terminating): not registered: its pod is terminating",
-        "! endpoint   169.254.1.1 (e, ready): not registered: see the held back lines",
+        "! endpoint   169.254.1.1 (e, ready): not registered: address 169.254.1.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped",
         "= discovery  returns 1 HEALTHY of this cluster and 1 HEALTHY of other owners; DNS name web.prod.local",
         "problems found: see the lines with !",
     ] {

@@ -76,7 +76,7 @@ impl Invocation<'_> {
 
 async fn planned(world: &World<'_>, service: &ServiceRef) -> Result<Planned, observe::Error> {
     let observed = world.observe(&Selection::service(service.clone())).await?;
-    let plan = plan::plan(&observed);
+    let plan = plan::explained(&observed, service);
     Ok((observed, plan))
 }
 
@@ -86,7 +86,7 @@ async fn add_names(
     registry: &SharedRegistry,
     (observed, plan): &Planned,
 ) {
-    for found in observed.found(plan, &explanation.service) {
+    for found in plan::found(observed, plan, &explanation.service) {
         let discovery = discover(registry, observed, &found).await;
         explanation.add_name(observed, found, plan, discovery);
     }

@@ -86,6 +86,9 @@ impl Fitting<'_> {
                 Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
             }
         };
+        for registration in refused {
+            self.plan.record_left_out(place, &registration.instance, &reason);
+        }
         self.plan.hold_back(holder, place, reason);
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
+use super::fate::{self, EndpointFate, InstanceFate, InstanceFates};
 use super::instance::Identity;
 use super::neighbours::{Neighbours, ServiceInstances};
 use super::observation::Observation;
@@ -22,12 +23,19 @@ pub fn compare(
     wanted.limit(&present);
     compare_with_neighbours(observation, key, &mut wanted, &present);
     let place = &Place::of(key, &observation.registry);
+    let instance_fates = wanted.fates.take();
     let kept = present.kept_for(&wanted);
-    let mut comparison =
-        Comparison { has_endpoints: wanted.has_endpoints(), ..Comparison::default() };
+    let mut comparison = Comparison {
+        has_endpoints: wanted.has_endpoints(),
+        instance_fates,
+        ..Comparison::default()
+    };
     let comparing = Comparing { kept, present: &present, wanted: &wanted, place };
     comparing.add_requested(&mut comparison);
     comparing.add_unrequested(&mut comparison);
+    let instances = comparison.instance_fates.take();
+    comparison.endpoint_fates =
+        instances.map(|instances| fate::of_endpoints(&wanted, &observation.owner, &instances));
     comparison.finish(wanted)
 }
 
@@ -66,7 +74,7 @@ impl Comparing<'_> {
     fn add_requested(&self, comparison: &mut Comparison) {
         for (new_id, (identity, attributes)) in &self.wanted.instances {
             match self.kept.get(new_id) {
-                Some(id) => self.add_kept(comparison, id, (identity, attributes)),
+                Some(id) => self.add_kept(comparison, new_id, id, (identity, attributes)),
                 None => self.add_new(comparison, new_id, attributes),
             }
         }
@@ -82,6 +90,7 @@ impl Comparing<'_> {
     fn add_kept(
         &self,
         comparison: &mut Comparison,
+        new_id: &str,
         id: &String,
         (identity, attributes): (&Identity, &Attributes),
     ) {
@@ -102,8 +111,12 @@ impl Comparing<'_> {
                 let place = self.place.clone();
                 let change = Change::rewrite(place, id.clone(), attributes, differences);
                 comparison.instances.insert(id.clone(), change);
-                return;
+                return comparison.record(new_id, || InstanceFate::registered(id, None));
             }
+            comparison.record(new_id, || match reasons.first() {
+                Some(reason) if stale_address => InstanceFate::LeftOut(reason.clone()),
+                reason => InstanceFate::registered(id, reason),
+            });
             if stale_address {
                 comparison.held_back.extend(reasons);
             } else {
@@ -111,6 +124,8 @@ impl Comparing<'_> {
                 comparison.has_registered = true;
                 comparison.outdated.extend(reasons);
             }
+        } else {
+            comparison.record(new_id, || InstanceFate::registered(id, None));
         }
         comparison.unchanged += 1;
     }
@@ -120,16 +135,19 @@ impl Comparing<'_> {
         let spare = self.present.spare_id(new_id);
         let spare = spare.filter(|id| refused.is_some() || !comparison.instances.contains_key(id));
         let Some(id) = spare else {
-            return comparison.held_back.push(Reason::IdTaken(new_id.to_owned()));
+            let reason = Reason::IdTaken(new_id.to_owned());
+            comparison.record(new_id, || InstanceFate::LeftOut(reason.clone()));
+            return comparison.held_back.push(reason);
         };
         let limit = || {
             let (instance, problem) = (id.clone(), attributes.beyond_limits_with_note()?);
             Some(Reason::AttributeLimit { instance, problem })
         };
-        let reason = refused.clone().or_else(limit);
-        if reason.is_some() {
-            return comparison.held_back.extend(reason);
+        if let Some(reason) = refused.clone().or_else(limit) {
+            comparison.record(new_id, || InstanceFate::LeftOut(reason.clone()));
+            return comparison.held_back.push(reason);
         }
+        comparison.record(new_id, || InstanceFate::registered(&id, None));
         comparison.new += 1;
         comparison.is_missing = true;
         let (place, attributes) = (self.place.clone(), attributes.clone());
@@ -209,6 +227,9 @@ pub struct Comparison {
     pub held_back: Vec<Reason>,
     /// The reasons for old attributes of instances that can be discovered: they keep no endpoint out of the name.
     outdated: Vec<Reason>,
+    /// The fates of the requested instances and of the endpoints, if the plan records them.
+    instance_fates: Option<InstanceFates>,
+    pub endpoint_fates: Option<Vec<EndpointFate>>,
 }
 
 impl Comparison {
@@ -228,6 +249,13 @@ impl Comparison {
         }
         self.held_back.extend(wanted.held_back);
         self
+    }
+
+    /// Records the fate of a requested instance, if the plan records them.
+    fn record(&mut self, new_id: &str, fate: impl FnOnce() -> InstanceFate) {
+        if let Some(fates) = &mut self.instance_fates {
+            fates.insert(new_id.to_owned(), fate());
+        }
     }
 
     /// The number of instances that the holder requests.

@@ -1,15 +1,193 @@
 //! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
-//! missing. It is read off a plan and its input, and decides nothing.
+//! missing. A plan records it where it decides: [`explained`](super::explained) makes a plan with the record of one Service,
+//! and [`found`] shows the record. No other plan records anything.
+//!
+//! The record has the id of each instance that an endpoint requests. An endpoint that requests none may be registered all
+//! the same: its line has the instances of ours at its addresses.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use super::change::Change;
 use super::instance::Identity;
 use super::observation::{Observation, Plan};
+use super::reason::{HeldBack, Reason};
+use super::removals::DeregisterReason;
+use super::wanted::WantedInstances;
 use crate::error::{printable, shorten};
-use crate::model::attributes::PORT;
 use crate::model::{
-    Attributes, Endpoint, EndpointLine, Fate, Place, PublishedService, Records, ServiceKind,
-    ServiceRef,
+    Claims, Endpoint, EndpointLine, Fate, Owner, Place, PublishedService, Records, ServiceKey,
+    ServiceKind, ServiceRef, join,
 };
+
+/// The fates of the endpoints of one Service, in their order, under each name that a plan has compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fates {
+    service: ServiceRef,
+    names: BTreeMap<ServiceKey, Vec<EndpointFate>>,
+}
+
+/// The fate of an endpoint under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointFate {
+    /// It requests these instances.
+    Requests(Vec<InstanceFate>),
+    RequestsNone(NotRequested),
+}
+
+/// The reason why an endpoint requests no instance.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRequested {
+    #[error("its pod is {0}")]
+    NotReady(&'static str),
+    #[error("{}", DeregisterReason::Withdrawn)]
+    Withdrawn,
+    #[error("{0}")]
+    HeldBack(Reason),
+}
+
+impl NotRequested {
+    fn fate(&self) -> Fate {
+        match self {
+            Self::NotReady(_) => Fate::NotReady,
+            Self::Withdrawn | Self::HeldBack(_) => Fate::LeftOut,
+        }
+    }
+
+    fn held_back(&self) -> Option<&Reason> {
+        match self {
+            Self::HeldBack(reason) => Some(reason),
+            Self::NotReady(_) | Self::Withdrawn => None,
+        }
+    }
+}
+
+/// The fate of an instance that an endpoint requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceFate {
+    /// It has this id, or gets it by a change of the plan.
+    Registered {
+        id: String,
+        /// The reason why a change of it is held back.
+        held_back: Option<Reason>,
+    },
+    LeftOut(Reason),
+}
+
+/// The fates of the requested instances under a name, by the id that each gets if it is new.
+pub type InstanceFates = BTreeMap<String, InstanceFate>;
+
+impl Fates {
+    /// An empty record of a Service.
+    pub(super) fn of(service: &ServiceRef) -> Self {
+        Self { service: service.clone(), names: BTreeMap::new() }
+    }
+
+    /// An empty record of the instances under a name of `holder`, if this is the Service of the record.
+    pub(super) fn of_instances(&self, holder: &ServiceRef) -> Option<InstanceFates> {
+        (self.service == *holder).then(InstanceFates::new)
+    }
+
+    /// The fates of an instance, one for each endpoint that requests it.
+    fn of_id(&mut self, key: &ServiceKey, id: &str) -> impl Iterator<Item = &mut InstanceFate> {
+        let endpoints = self.names.get_mut(key).into_iter().flatten();
+        let instances = endpoints.flat_map(|endpoint| match endpoint {
+            EndpointFate::Requests(instances) => instances.as_mut_slice(),
+            EndpointFate::RequestsNone(_) => &mut [],
+        });
+        instances.filter(move |instance| {
+            matches!(instance, InstanceFate::Registered { id: registered, .. } if registered == id)
+        })
+    }
+}
+
+impl InstanceFate {
+    pub(super) fn registered(id: &str, held_back: Option<&Reason>) -> Self {
+        Self::Registered { id: id.to_owned(), held_back: held_back.cloned() }
+    }
+}
+
+impl EndpointFate {
+    /// The fate of an endpoint that requests no instance; `held_back` returns the reason if its pod and its Service do.
+    fn without_instance(
+        endpoint: &Endpoint,
+        claims: &Claims,
+        held_back: impl FnOnce() -> Reason,
+    ) -> Self {
+        Self::RequestsNone(if !endpoint.is_published(claims) {
+            NotRequested::NotReady(condition(endpoint))
+        } else if !claims.publish {
+            NotRequested::Withdrawn
+        } else {
+            NotRequested::HeldBack(held_back())
+        })
+    }
+}
+
+/// The fates of the endpoints under a name, in their order, from those of the instances.
+pub(super) fn of_endpoints(
+    wanted: &WantedInstances,
+    owner: &Owner,
+    instances: &InstanceFates,
+) -> Vec<EndpointFate> {
+    let template = wanted.template;
+    let is_maximum =
+        |reason: &&Reason| matches!(reason, Reason::Maximum { .. } | Reason::ServiceFull { .. });
+    let maximum = wanted.held_back.iter().find(is_maximum);
+    let mut fates = Vec::new();
+    for endpoint in template.published.endpoints.iter().flatten() {
+        let fit = template.fit(endpoint, &wanted.holder, owner);
+        let mut requested = Vec::new();
+        for (identity, _) in &fit.instances {
+            requested.extend(instances.get(&identity.new_id(owner, &wanted.holder)).cloned());
+        }
+        fates.push(if requested.is_empty() {
+            EndpointFate::without_instance(endpoint, template.claims, || {
+                let reason = fit.held_back.first().or(maximum).cloned();
+                reason.unwrap_or_else(|| Reason::RecordTypeMismatch {
+                    records: template.kind.to_string(),
+                    addresses: join(endpoint.addresses(), ", "),
+                })
+            })
+        } else {
+            EndpointFate::Requests(requested)
+        });
+    }
+    fates
+}
+
+impl Plan {
+    /// Records the fates of the endpoints under a name, if there are any.
+    pub(super) fn record(&mut self, place: &Place, endpoints: Option<Vec<EndpointFate>>) {
+        if let (Some(fates), Some(endpoints)) = (&mut self.fates, endpoints) {
+            fates.names.insert(place.key.clone(), endpoints);
+        }
+    }
+
+    /// Records the reason why a new instance is not registered.
+    pub(super) fn record_left_out(&mut self, place: &Place, id: &str, reason: &Reason) {
+        for fate in self.fates.iter_mut().flat_map(|fates| fates.of_id(&place.key, id)) {
+            *fate = InstanceFate::LeftOut(reason.clone());
+        }
+    }
+
+    /// Records the reason why a change was taken out of the plan.
+    pub(super) fn record_held_back(&mut self, change: &Change, reason: &Reason) {
+        let place = change.place();
+        match change {
+            Change::Register { instance, .. } => self.record_left_out(place, instance, reason),
+            Change::Rewrite { exchange: Some(exchange), .. } => {
+                self.record_left_out(place, &exchange.newcomer, reason);
+            }
+            change => {
+                let id = change.instance().unwrap_or_default();
+                for fate in self.fates.iter_mut().flat_map(|fates| fates.of_id(&place.key, id)) {
+                    *fate = InstanceFate::registered(id, Some(reason));
+                }
+            }
+        }
+    }
+}
 
 /// One Service under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,25 +202,42 @@ pub struct Found {
     pub remarks: Vec<String>,
 }
 
-impl Observation {
-    /// The state of the endpoints of a Service. Its endpoints must have been read.
-    pub fn found(&self, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
-        let Some(annotated) = self.desired.services.get(service) else { return Vec::new() };
-        let keys = self.holders.claims(service).into_iter().flatten();
-        keys.map(|key| {
-            let place = Place::of(key, &self.registry);
-            let kind = self.registry.services.get(key).map(|it| it.kind);
-            let endpoints = annotated.endpoints.iter().flatten();
-            Found {
-                held: self.holders.holds(key, service),
-                endpoints: endpoints.map(|it| line(self, plan, &place, it)).collect(),
-                remarks: remarks(kind, annotated),
-                place,
-                kind,
-            }
-        })
-        .collect()
+/// The names of a Service with the fates of its endpoints, as `plan` has recorded them. Its endpoints must have been read.
+pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+    let Some(published) = observation.desired.services.get(service) else { return Vec::new() };
+    let Ok(claims) = &published.claims else { return Vec::new() };
+    let mut names = Vec::new();
+    for key in observation.holders.claims(service).into_iter().flatten() {
+        let place = Place::of(key, &observation.registry);
+        let endpoints = published.endpoints.iter().flatten();
+        let recorded = plan.fates.as_ref().and_then(|fates| fates.names.get(key)).cloned();
+        let fates = recorded.unwrap_or_else(|| {
+            let held_back = || not_compared(plan, &place, service);
+            let fate = |endpoint| EndpointFate::without_instance(endpoint, claims, held_back);
+            endpoints.clone().map(fate).collect()
+        });
+        let lines = endpoints
+            .zip(&fates)
+            .map(|(endpoint, fate)| line(observation, plan, &place, endpoint, fate));
+        let kind = observation.registry.services.get(key).map(|service| service.kind);
+        names.push(Found {
+            kind,
+            held: observation.holders.holds(key, service),
+            endpoints: lines.collect(),
+            remarks: remarks(kind, published),
+            place,
+        });
     }
+    names
+}
+
+/// The reason why a plan does not compare a name of a Service.
+fn not_compared(plan: &Plan, place: &Place, service: &ServiceRef) -> Reason {
+    let is_reason = |line: &&HeldBack| {
+        line.service == *service && line.place.as_ref() == Some(place) && line.reason.keeps_out()
+    };
+    let unread = || Reason::Unreadable("they were not requested".to_owned());
+    plan.held_back.iter().find(is_reason).map_or_else(unread, |line| line.reason.clone())
 }
 
 /// An endpoint with its fate in the plan.
@@ -51,68 +246,121 @@ fn line(
     plan: &Plan,
     place: &Place,
     endpoint: &Endpoint,
+    fate: &EndpointFate,
 ) -> EndpointLine {
-    let condition = match endpoint {
-        Endpoint { terminating: true, .. } => "terminating",
-        Endpoint { ready: true, .. } => "ready",
-        _ => "not ready",
+    let facts = match fate {
+        EndpointFate::Requests(instances) => {
+            instances.iter().map(|instance| Fact::of_instance(plan, place, instance)).collect()
+        }
+        EndpointFate::RequestsNone(reason) => {
+            let mut facts = Vec::new();
+            for id in registered_at(observation, &place.key, endpoint) {
+                facts.push(Fact::of_registered(plan, place, id, reason.held_back()));
+            }
+            if facts.is_empty() {
+                facts.push(Fact::not_registered(reason.fate(), reason));
+            }
+            facts
+        }
     };
-    let ours = observation.ours(&place.key).filter(|(_, attributes)| is_at(attributes, endpoint));
-    let registered: Vec<&str> = ours.map(|(id, _)| id.as_str()).collect();
-    let mut changes = plan.changes.values().flatten().filter(|change| change.place() == place);
-    let change = changes
-        .clone()
-        .find_map(|change| Some((change, change.instance().filter(|id| registered.contains(id))?)));
-    let new = changes.find_map(|change| match change {
-        Change::Register { instance, attributes, .. } if is_at(attributes, endpoint) => {
-            Some(instance)
-        }
-        _ => None,
-    });
-    let (fate, detail) = match (change, new) {
-        (Some((change, id)), _) => {
-            let (verb, detail) = (change.verb(), change.detail());
-            let detail = format!("registered as {id}, and a sync would {verb} it: {detail}");
-            (Fate::Changes, detail)
-        }
-        (None, _) if !registered.is_empty() => {
-            (Fate::Present, format!("registered as {}", registered.join(", ")))
-        }
-        (None, Some(id)) => (Fate::ToAdd, format!("a sync would register it as {id}")),
-        (None, None) if condition == "ready" => {
-            (Fate::LeftOut, "not registered: see the held back lines".to_owned())
-        }
-        (None, None) => (Fate::NotReady, format!("not registered: its pod is {condition}")),
-    };
-    let malformed = endpoint.malformed.as_ref().map(|it| printable(&shorten(it.as_str())));
+    let has = |fate: &Fate| facts.iter().any(|fact| fact.fate == *fate);
+    let in_order = [Fate::LeftOut, Fate::Changes, Fate::ToAdd, Fate::NotReady];
+    let malformed = endpoint.malformed.as_ref().map(|text| printable(&shorten(text.as_str())));
     let addresses = endpoint.addresses().map(|address| address.to_string());
     EndpointLine {
         member: None,
         addresses: addresses.chain(malformed).collect(),
         ports: Vec::new(),
         pod: endpoint.pod.clone(),
-        condition: Some(condition.to_owned()),
-        fate,
-        detail,
+        condition: Some(condition(endpoint).to_owned()),
+        fate: in_order.into_iter().find(has).unwrap_or(Fate::Present),
+        detail: join(facts.iter().map(|fact| &fact.text), "; "),
     }
 }
 
-fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
-    let mut addresses = Identity::of(attributes, false).addresses();
-    let ports: Vec<String> = endpoint.ports.values().map(u16::to_string).collect();
-    let port = attributes
-        .get(PORT)
-        .is_none_or(|port| ports.is_empty() || ports.iter().any(|it| it == port));
-    port && addresses.any(|it| endpoint.addresses().any(|own| own == it))
+fn condition(endpoint: &Endpoint) -> &'static str {
+    match endpoint {
+        Endpoint { terminating: true, .. } => "terminating",
+        Endpoint { ready: true, .. } => "ready",
+        _ => "not ready",
+    }
+}
+
+/// The ids of our instances that have an address of an endpoint.
+fn registered_at<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    endpoint: &Endpoint,
+) -> Vec<&'a String> {
+    let mut registered = Vec::new();
+    for (id, attributes) in observation.ours(key) {
+        let mut addresses = Identity::of(attributes, false).addresses();
+        if addresses.any(|registered| endpoint.addresses().any(|address| address == registered)) {
+            registered.push(id);
+        }
+    }
+    registered
+}
+
+/// A part of the line of an endpoint.
+struct Fact {
+    fate: Fate,
+    text: String,
+}
+
+impl Fact {
+    fn not_registered(fate: Fate, reason: &dyn Display) -> Self {
+        Self { fate, text: format!("not registered: {reason}") }
+    }
+
+    /// The fact about an instance that an endpoint requests.
+    fn of_instance(plan: &Plan, place: &Place, instance: &InstanceFate) -> Self {
+        match instance {
+            InstanceFate::LeftOut(reason) => Self::not_registered(Fate::LeftOut, reason),
+            InstanceFate::Registered { id, held_back } => {
+                Self::of_registered(plan, place, id, held_back.as_ref())
+            }
+        }
+    }
+
+    /// The fact about an instance that has this id or gets it, with the change that the plan makes of it.
+    fn of_registered(plan: &Plan, place: &Place, id: &str, held_back: Option<&Reason>) -> Self {
+        for change in plan.changes.values().flatten().filter(|change| change.place() == place) {
+            let displaced = change.exchange().filter(|exchange| exchange.newcomer == id);
+            if displaced.is_none() && change.instance() != Some(id) {
+                continue;
+            }
+            let verb = change.verb();
+            let detail = change.detail();
+            return match change {
+                Change::Register { .. } => {
+                    Self { fate: Fate::ToAdd, text: format!("a sync would register it as {id}") }
+                }
+                Change::Rewrite { instance, .. } if displaced.is_some() => {
+                    let text = format!("a sync would register it as {instance}: {detail}");
+                    Self { fate: Fate::ToAdd, text }
+                }
+                _ => {
+                    let text = format!("registered as {id}, and a sync would {verb} it: {detail}");
+                    Self { fate: Fate::Changes, text }
+                }
+            };
+        }
+        let text = match held_back {
+            Some(reason) => format!("registered as {id}; {reason}"),
+            None => format!("registered as {id}"),
+        };
+        Self { fate: Fate::Present, text }
+    }
 }
 
 /// Pods that listen at another port than the Service, of which the records have none.
-fn remarks(kind: Option<ServiceKind>, annotated: &PublishedService) -> Vec<String> {
+fn remarks(kind: Option<ServiceKind>, published: &PublishedService) -> Vec<String> {
     let Some(kind @ ServiceKind::Dns(Records { srv: false, .. })) = kind else {
         return Vec::new();
     };
-    let endpoints = annotated.endpoints.as_deref().unwrap_or_default();
-    let remark = annotated.ports.iter().find_map(|port| {
+    let endpoints = published.endpoints.as_deref().unwrap_or_default();
+    let remark = published.ports.iter().find_map(|port| {
         let mut targets = endpoints.iter().filter_map(|endpoint| endpoint.ports.get(&port.name));
         let target = targets.find(|target| **target != port.number)?;
         Some(format!(

@@ -33,7 +33,7 @@ use crate::guard::{
     Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, SightingNote,
     Sightings, Verdict,
 };
-use crate::model::{GuardState, Place, ServiceRef, count_each};
+use crate::model::{GuardState, Place, ServiceRef};
 
 /// The conditions of a run for its report.
 fn circumstances(observation: &Observation) -> Circumstances {
@@ -200,12 +200,15 @@ fn keep_names(observation: &Observation, held: &Losses, plan: &mut Plan) {
             let is_new = |service: ServiceRef| !marked.contains(&service);
             change.place().key == *key && service.is_some_and(is_new)
         };
-        let taken = plan.take(is_of_another);
-        let others: BTreeSet<ServiceRef> = taken.into_iter().map(|(service, _)| service).collect();
+        let reason = Reason::DomainConflict { holder: holder.clone() };
+        let mut others = BTreeSet::new();
+        for (service, change) in plan.take(is_of_another) {
+            plan.record_held_back(&change, &reason);
+            others.insert(service);
+        }
         let place = Place::of(key, &observation.registry);
         for service in &others {
-            let reason = Reason::DomainConflict { holder: holder.clone() };
-            plan.hold_back(service, &place, reason);
+            plan.hold_back(service, &place, reason.clone());
         }
     }
 }
@@ -230,8 +233,17 @@ impl Plan {
 
 /// One line for each Service and Cloud Map service.
 fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
-    let stay = held.iter().filter_map(|it| Some((it.loses()?.clone(), it.place().clone())));
-    for ((service, place), instances) in count_each(stay) {
-        plan.hold_back(&service, &place, Reason::Guard { instances, status: status.clone() });
+    let mut stay: BTreeMap<(&ServiceRef, &Place), Vec<&Change>> = BTreeMap::new();
+    for change in held {
+        if let Some(service) = change.loses() {
+            stay.entry((service, change.place())).or_default().push(change);
+        }
+    }
+    for ((service, place), changes) in stay {
+        let reason = Reason::Guard { instances: changes.len(), status: status.clone() };
+        for change in changes {
+            plan.record_held_back(change, &reason);
+        }
+        plan.hold_back(service, place, reason);
     }
 }

@@ -57,6 +57,7 @@ mod wanted;
 
 use adopt::has_none_of_aws;
 use compare::{Compared, Comparison, compare};
+use fate::Fates;
 use services::fits;
 use wanted::WantedInstances;
 
@@ -68,7 +69,7 @@ pub use adopt::{Adopted, Adoption, Former, NotAdopted};
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
-pub use fate::Found;
+pub use fate::{Found, found};
 pub use group::{RereadScope, holds_names_exclusively, in_groups, sure_additions};
 pub use guard::counts_on_additions;
 pub use loss::Baseline;
@@ -85,7 +86,16 @@ pub use removals::{DeregisterReason, Exchange, WaitsFor};
 
 /// Compares desired and actual state of the affected Services, whose endpoints must have been read.
 pub fn plan(observation: &Observation) -> Plan {
-    let mut plan = unjudged(observation);
+    plan_with(observation, None)
+}
+
+/// The same plan with a record of the fate of each endpoint of one Service.
+pub fn explained(observation: &Observation, service: &ServiceRef) -> Plan {
+    plan_with(observation, Some(Fates::of(service)))
+}
+
+fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
+    let mut plan = unjudged(observation, fates);
     guard::restrain(observation, &mut plan);
     if observation.look != Look::Group {
         plan.note_unread(observation);
@@ -97,9 +107,9 @@ pub fn plan(observation: &Observation) -> Plan {
 }
 
 /// The same before the guard has judged it.
-fn unjudged(observation: &Observation) -> Plan {
-    let mut plan =
-        Plan { held_back: observation.holders.held_back(observation), ..Plan::default() };
+fn unjudged(observation: &Observation, fates: Option<Fates>) -> Plan {
+    let held_back = observation.holders.held_back(observation);
+    let mut plan = Plan { held_back, fates, ..Plan::default() };
     for service in &observation.left {
         let (service, reason) = (service.clone(), Reason::LeftToFullSync);
         plan.held_back.push(HeldBack { service, place: None, reason });
@@ -126,7 +136,9 @@ impl Plan {
             let ready = has_none_of_aws(observation, key, holder);
             let ready = ready.and_then(|()| fits(observation, key, holder));
             match ready.and_then(|()| WantedInstances::of(observation, key, holder)) {
-                Ok(wanted) => {
+                Ok(mut wanted) => {
+                    let fates = self.fates.as_ref();
+                    wanted.fates = fates.and_then(|fates| fates.of_instances(holder));
                     let mut comparison = compare(observation, key, wanted);
                     self.add_settings(observation, &place, holder, &mut comparison);
                     self.add_comparison(&place, holder, &mut comparison);
@@ -141,6 +153,7 @@ impl Plan {
     fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &mut Comparison) {
         let unchanged = self.unchanged.entry(place.clone()).or_default();
         unchanged.ours += comparison.unchanged;
+        self.record(place, comparison.endpoint_fates.take());
         self.changes.entry(holder.clone()).or_default().extend(comparison.take_changes());
         for reason in comparison.reasons() {
             self.hold_back(holder, place, reason.clone());

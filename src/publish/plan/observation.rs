@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
+use super::fate::Fates;
 use super::group::affected_by;
 use super::loss::Baseline;
 use super::namespaces;
@@ -185,6 +186,8 @@ pub struct Plan {
     pub unchanged: BTreeMap<Place, Unchanged>,
     /// The status of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
+    /// The fates of the endpoints of one Service, if a person asks for them.
+    pub fates: Option<Fates>,
 }
 
 impl Plan {
@@ -222,6 +225,7 @@ impl Plan {
     pub(super) fn restrict(&mut self, policy: Policy) {
         for (service, change) in self.take(|change| !policy.allows(change)) {
             let reason = Reason::Policy { policy, action: change.to_string() };
+            self.record_held_back(&change, &reason);
             self.hold_back(&service, change.place(), reason);
         }
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::fate::{InstanceFate, InstanceFates};
 use super::instance::{Identity, hash_of, is_managed};
 use super::names::SetBy;
 use super::observation::Observation;
@@ -37,6 +38,8 @@ pub struct WantedInstances<'a> {
     pub refused: Option<Reason>,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
+    /// The fates that were decided, if the plan records them.
+    pub fates: Option<InstanceFates>,
 }
 
 impl<'a> WantedInstances<'a> {
@@ -69,6 +72,7 @@ impl<'a> WantedInstances<'a> {
             beyond_maximum: BTreeMap::new(),
             refused: is_refused.then_some(Reason::DnsNotAllowed),
             held_back: template.remarks(),
+            fates: None,
             template,
         };
         if claims.publish {
@@ -118,12 +122,21 @@ impl<'a> WantedInstances<'a> {
             (terminates, is_refused && !is_present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
-        self.held_back.push(match set_by {
+        let reason = match set_by {
             SetBy::Name => {
                 Reason::ServiceFull { wanted, fit: maximum, limit: INSTANCES_OF_NAME, others }
             }
             _ => Reason::Maximum { maximum, set_by, wanted },
-        });
+        };
+        if let Some(fates) = &mut self.fates {
+            for new_id in &beyond {
+                let registered = |id: &String| InstanceFate::registered(id, Some(&reason));
+                let left_out = || InstanceFate::LeftOut(reason.clone());
+                let fate = kept.get(new_id).map_or_else(left_out, registered);
+                fates.insert(new_id.clone(), fate);
+            }
+        }
+        self.held_back.push(reason);
         self.instances.retain(|id, _| !beyond.contains(id));
         for registered in beyond.iter().filter_map(|new_id| kept.get(new_id)) {
             self.beyond_maximum.insert(registered.clone(), set_by);
