@@ -160,6 +160,16 @@ fn endpoint_beyond_a_maximum_is_left_out_or_leaves() {
 }
 
 #[test]
+fn port_beyond_a_maximum_is_left_out_although_its_endpoint_has_another() {
+    let endpoint = pod("one", "10.0.0.1").target("http", 8080).target("grpc", 9090);
+    let claims = service("shop/web", "http/web").ports([("http", 80), ("grpc", 81)]);
+    let claims = claims.port(["http", "grpc"]).ready([endpoint]).levers(true, Some(1));
+    let states = states(&World::of(claims));
+    assert!(states.contains("a sync would register it as ip-10-0-0-1-"), "{states}");
+    assert!(states.contains("not registered: 1 of 2 instances are registered, "), "{states}");
+}
+
+#[test]
 fn endpoint_without_room_is_left_out_or_displaces_an_instance() {
     let full = |world: World| {
         let service_limit = ServiceLimit(2);
@@ -215,12 +225,12 @@ fn instance_that_gets_the_address_of_its_endpoint_again_is_a_change() {
 }
 
 #[test]
-fn pods_on_the_network_of_a_node_share_their_instance() {
+fn pod_that_is_not_ready_has_the_instance_of_a_ready_pod_on_the_network_of_its_node() {
     let pods = [pod("one", "10.0.0.1"), Endpoint { ready: false, ..pod("two", "10.0.0.1") }];
     let world = World::of(service("shop/web", "http/web").ready(pods));
-    assert_snapshot!(states(&world.http("web", [("a", of_pod("10.0.0.1"))])), @r"
-    http/web 10.0.0.1: registered as a
-    http/web 10.0.0.1: registered as a
+    assert_snapshot!(states(&world), @r"
+    http/web 10.0.0.1: a sync would register it as ip-10-0-0-1-7f9c7a236b
+    http/web 10.0.0.1: a sync would register it as ip-10-0-0-1-7f9c7a236b
     ");
 }
 
