@@ -9,7 +9,7 @@ use tokio::sync::SetOnce;
 
 use super::group::{Results, Target};
 use super::plan::ChangesByService;
-use crate::model::ServiceRef;
+use crate::model::{CloudMapService, ServiceKey, ServiceRef};
 
 /// The groups with early additions of one run.
 #[derive(Default)]
@@ -23,8 +23,18 @@ struct State {
     results: Results,
     /// The changes that the group of each Service has tried.
     tried: BTreeMap<ServiceRef, BTreeSet<Target>>,
+    /// The Cloud Map services that the groups have created.
+    created: BTreeMap<ServiceKey, CloudMapService>,
     /// Whether Cloud Map is read.
     is_closed: bool,
+}
+
+/// What early groups have done of the changes of a later one.
+#[derive(Default)]
+pub struct EarlyWork {
+    pub tried: BTreeSet<Target>,
+    /// The Cloud Map services that they have created. No list may show these yet.
+    pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 
 impl Early {
@@ -47,6 +57,7 @@ impl Early {
                 let tried = state.tried.entry(settled.service.clone()).or_default();
                 tried.insert(settled.change.target());
             }
+            state.created.extend(results.created.clone());
             state.results.extend(results);
         }
         // Each group ends once.
@@ -61,8 +72,8 @@ impl Early {
         std::mem::take(&mut state.results)
     }
 
-    /// Waits for the groups of these Services. Returns what they have tried, if results of one were not taken.
-    pub async fn wait_for(&self, changes: &ChangesByService) -> Option<BTreeSet<Target>> {
+    /// Waits for the groups of these Services. Returns what they have done, if results of one were not taken.
+    pub async fn wait_for(&self, changes: &ChangesByService) -> Option<EarlyWork> {
         let ends: Vec<_> = {
             let state = self.state();
             changes.keys().filter_map(|service| state.ends.get(service)).cloned().collect()
@@ -70,9 +81,19 @@ impl Early {
         for end in &ends {
             end.wait().await;
         }
+        if ends.is_empty() {
+            return None;
+        }
         let state = self.state();
-        let tried = changes.keys().filter_map(|service| state.tried.get(service));
-        (!ends.is_empty()).then(|| tried.flatten().cloned().collect())
+        let mut work = EarlyWork::default();
+        for (service, changes) in changes {
+            work.tried.extend(state.tried.get(service).into_iter().flatten().cloned());
+            for key in changes.iter().map(|change| &change.place().key) {
+                let created = state.created.get(key);
+                work.created.extend(created.map(|created| (key.clone(), created.clone())));
+            }
+        }
+        Some(work)
     }
 
     /// Waits for all groups.

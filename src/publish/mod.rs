@@ -152,7 +152,8 @@ impl<'a> Execution<'a> {
         let cluster = observation.owner.cluster.as_str();
         if self.options.mode != Mode::Sync {
             let held_back = plan.held_back.clone();
-            let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
+            let report = report::of_plan(cluster, plan);
+            let created = BTreeMap::new();
             let report = report::with_reads(report, observation);
             return Published { report, held_back, created, standing: BTreeSet::new() };
         }
@@ -202,10 +203,10 @@ impl<'a> Execution<'a> {
         let Due { comparison, observed, changes, permits, in_vain } = due;
         let groups = self.in_order(changes).into_iter().map(async |changes| {
             // The comparison does not have what these have added.
-            let tried = early.wait_for(&changes).await;
-            let observed = observed.filter(|_| tried.is_none());
+            let work = early.wait_for(&changes).await;
+            let observed = observed.filter(|_| work.is_none());
             let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
-            steps::carry_out(self, group.without(tried.unwrap_or_default()), observed).await
+            steps::carry_out(self, group.after(work.unwrap_or_default()), observed).await
         });
         let mut groups = stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE);
         while let Some(of_group) = groups.next().await {
@@ -260,7 +261,8 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
     async fn add_and_publish(&self, world: &World<'_>) -> Result<(Observation, Published), Failed> {
-        let (deadline, all) = (self.options.deadline, &Selection::Everything);
+        let deadline = self.options.deadline;
+        let all = &Selection::Everything;
         let desired = deadline.until_stop(Box::pin(world.read_cluster())).await;
         let desired = desired.map_err(observe::Error::from)??;
         let early = &Early::default();

@@ -21,6 +21,7 @@ mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::early::EarlyWork;
 use super::plan::{
     Baseline, Change, ChangesByService, DeregisterReason, HeldBack, Observation, Permits, Reason,
     RereadScope, Stage, Task, removes_note,
@@ -175,7 +176,8 @@ impl<'a> GroupSync<'a> {
     ) -> Self {
         let services: BTreeSet<ServiceRef> = changes.keys().cloned().collect();
         let scope = RereadScope::of_group(comparison, &services, changes.values().flatten());
-        let (mut open, mut notes) = (Vec::new(), Vec::new());
+        let mut open = Vec::new();
+        let mut notes = Vec::new();
         for (service, changes) in changes {
             for change in changes {
                 let is_note = matches!(change, Change::Note { .. });
@@ -212,12 +214,13 @@ impl<'a> GroupSync<'a> {
         group
     }
 
-    /// The same after another group of the run has tried some of its changes. A creation is asked for again: the run
-    /// remembers its answer, which this group does not know.
+    /// The same after early groups of the run have tried some of its changes.
     #[must_use]
-    pub fn without(mut self, mut tried: BTreeSet<Target>) -> Self {
-        tried.retain(|(stage, ..)| *stage != Stage::Create);
-        self.tried = tried;
+    pub fn after(mut self, work: EarlyWork) -> Self {
+        self.tried = work.tried;
+        for (key, service) in work.created {
+            self.observation.registry.services.entry(key).or_insert(service);
+        }
         self.leave_out_what_may_not_be_tried();
         self.drop_needless_creations();
         self

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -111,5 +112,26 @@ async fn export_that_fails_or_hangs_stops_no_other_though_their_records_share_a_
         // The rates force 12 s for the reads, and as much for the registrations.
         let most = seconds(45);
         assert!(took < most, "{kind:?}: {missing} missing, {took:?}: {}", report.counts);
+    }
+}
+
+/// A Service has moved to a name that has no Cloud Map service yet. One full sync registers it there and takes it out of the
+/// old one, whether the registration ends before all of Cloud Map is read or after it.
+#[tokio::test(start_paused = true)]
+async fn service_moves_to_a_new_name_in_one_sync_however_long_an_operation_takes() {
+    for (milliseconds, is_new) in [(0, false), (30, false), (500, false), (30, true), (500, true)] {
+        let (fleet, mut function) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
+        fleet.cloud_map.adjust(|it| it.operation_delay = Duration::from_millis(milliseconds));
+        fleet.annotate("web", "namespace", "prod");
+        fleet.annotate("web", "hostname", "moved");
+        if is_new {
+            function = fleet.function().await;
+        }
+
+        let report = sync(&function).await;
+
+        let case = format!("{milliseconds} ms, a new process: {is_new}: {report:?}");
+        assert_eq!(fleet.addresses("prod", "moved"), ["10.0.1.1"], "{case}");
+        assert_eq!(fleet.addresses("prod.local", "web"), [""; 0], "{case}");
     }
 }
