@@ -206,7 +206,8 @@ impl Clients {
         let asked = async {
             let config = self.config(role, Some(cluster.region())).await;
             let config = config.to_builder().retry_config(RetryConfig::disabled()).build();
-            let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
+            let eks = aws_sdk_eks::Client::new(&config);
+            let sts = aws_sdk_sts::Client::new(&config);
             eks::existence(&eks, &sts, cluster).await
         };
         let late = || format!("EKS did not answer within {} s", EXISTENCE_TIMEOUT.as_secs());

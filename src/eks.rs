@@ -167,7 +167,8 @@ impl TokenSource {
         credentials: SharedCredentialsProvider,
         clock: SharedTimeSource,
     ) -> Self {
-        let (cluster, region) = (cluster.to_owned(), region.to_owned());
+        let cluster = cluster.to_owned();
+        let region = region.to_owned();
         Self { cluster, region, credentials, clock, last: Mutex::new(None) }
     }
 

@@ -104,7 +104,8 @@ impl Invocation<'_> {
             if let Some(account) = cluster.registry_account() {
                 registry.set_account(account);
             }
-            let (adoption, options) = (self.adoption.as_ref(), self.options());
+            let adoption = self.adoption.as_ref();
+            let options = self.options();
             let published = Box::pin(publish::publish(&world, selection, adoption, options));
             let (report, notices) = published.await?;
             if self.mode == Mode::Sync {
@@ -214,7 +215,8 @@ impl Invocation<'_> {
             }
         }
         let Some(first) = errors.first() else { return };
-        let (count, first) = (errors.len(), chain(first));
+        let count = errors.len();
+        let first = chain(first);
         if kubernetes.is_first_refusal() {
             tracing::info!("{count} Events are not created, such as: {first}");
         } else {

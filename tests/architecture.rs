@@ -103,7 +103,8 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
     let before: Vec<String> =
         start.split("::").map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect();
     let rest = rest.rsplit_once('}').map_or(rest, |(rest, _)| rest);
-    let (mut depth, mut parts) = (0, vec![String::new()]);
+    let mut depth = 0;
+    let mut parts = vec![String::new()];
     for letter in rest.chars() {
         match letter {
             '{' => depth += 1,
@@ -148,8 +149,10 @@ fn paths_of_line(line: &str, rest: &str) -> Vec<Vec<String>> {
 }
 
 fn imports_of(file: &Path, text: &str) -> Vec<Import> {
-    let (from, text) = (module(file), code(text).join("\n"));
-    let (mut start, mut imports) = (0, Vec::new());
+    let from = module(file);
+    let text = code(text).join("\n");
+    let mut start = 0;
+    let mut imports = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let found = paths_of_line(line, &text[start..]);
         start += line.len() + 1;
@@ -210,7 +213,8 @@ fn arrows<'a>(imports: &'a [Import], folder: &[String]) -> BTreeMap<(&'a str, &'
 
 /// Whether a way of arrows leads from one child to the other.
 fn leads(arrows: &BTreeMap<(&str, &str), &str>, from: &str, to: &str) -> bool {
-    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from];
     while let Some(name) = open.pop() {
         let next = arrows.keys().filter(|(from, _)| *from == name).map(|(_, to)| *to);
         open.extend(next.filter(|it| seen.insert(*it)));

@@ -82,7 +82,8 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
         assert!(named.insert(anchor), "two alarms have #{anchor}");
         if let Some((metric, rest)) = queried(alarm) {
             assert!(of_cluster(metric), "{metric} is no metric of a cluster");
-            let (function, cluster) = (metrics::FUNCTION, metrics::CLUSTER);
+            let function = metrics::FUNCTION;
+            let cluster = metrics::CLUSTER;
             let asked = format!(
                 "FROM SCHEMA(\"{}\", {function}, {cluster}) WHERE {function} = '${{SyncFunction}}' \
                  GROUP BY {cluster}",
@@ -191,7 +192,8 @@ fn every_metric_on_the_dashboard_exists() {
 
 #[test]
 fn the_bill_counts_every_metric() {
-    let (clusters, function) = (metrics::OF_CLUSTER.len(), metrics::OF_INVOCATION.len());
+    let clusters = metrics::OF_CLUSTER.len();
+    let function = metrics::OF_INVOCATION.len();
     let line = format!("CloudWatch metrics, {clusters} for each cluster and {function} for");
     assert!(include_str!("../docs/sizing.md").contains(&line), "{line}");
 }

@@ -16,7 +16,8 @@ use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 /// The sandbox and its function, for which the time stands still six minutes after a sync.
 pub async fn served() -> (Sandbox, Function) {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
-    let (blue, green) = (sandbox.kubernetes("blue"), sandbox.kubernetes("green"));
+    let blue = sandbox.kubernetes("blue");
+    let green = sandbox.kubernetes("green");
     join(&blue, "blue");
     join(&green, "green");
     let web = || ClusterIp::new("shop", "web");

@@ -119,7 +119,8 @@ fn show_imports(cluster: &KubernetesServer) {
         let name = import["metadata"]["name"].as_str().unwrap_or_default();
         let listed = import["status"]["clusters"].as_array().into_iter().flatten();
         let exporters: Vec<&str> = listed.filter_map(|it| it["cluster"].as_str()).collect();
-        let (ips, exporters) = (&import["spec"]["ips"], exporters.join(", "));
+        let ips = &import["spec"]["ips"];
+        let exporters = exporters.join(", ");
         let mut endpoints = addresses(cluster, name);
         if endpoints.is_empty() {
             endpoints.push("no endpoint".to_owned());

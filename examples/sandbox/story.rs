@@ -45,7 +45,8 @@ impl Story {
     }
 
     async fn changes(&mut self) {
-        let (blue, green) = (self.sandbox.kubernetes("blue"), self.sandbox.kubernetes("green"));
+        let blue = self.sandbox.kubernetes("blue");
+        let green = self.sandbox.kubernetes("green");
         self.happens("blue: web is scaled from two pods to four.");
         let names = ["abcde", "fghij", "klmno", "pqrst"];
         let mut pods = Vec::new();
@@ -72,7 +73,8 @@ impl Story {
     }
 
     async fn adoption(&mut self) {
-        let (blue, cloud_map) = (self.sandbox.kubernetes("blue"), self.sandbox.cloud_map());
+        let blue = self.sandbox.kubernetes("blue");
+        let cloud_map = self.sandbox.cloud_map();
         self.happens(
             "blue: a person registered the pod of mail by hand. Who lets the function take that over?",
         );

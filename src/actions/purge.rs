@@ -40,7 +40,8 @@ impl Invocation<'_> {
         let configured = self.settings.clusters.iter().map(|it| self.clients.registry_of(it));
         let all: BTreeSet<RegistryKey> = configured.chain([RegistryKey::default()]).collect();
         let Some(named) = named else { return Ok(all) };
-        let (mut keys, mut known) = (BTreeSet::new(), BTreeSet::new());
+        let mut keys = BTreeSet::new();
+        let mut known = BTreeSet::new();
         for key in all {
             let named_as = match self.deadline.half(self.clients.name_of(&key)).await {
                 Ok(answer) => answer,

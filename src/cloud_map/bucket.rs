@@ -48,7 +48,8 @@ impl Bucket {
     /// Assumes a full burst, of which the first calls have to show that it is left.
     pub(super) fn new(rate: Rate, now: Instant) -> Self {
         let full_rate = Rate { burst: (rate.burst * BURST_SHARE).max(1.0), ..rate };
-        let (per_second, tokens) = (full_rate.per_second, full_rate.burst.min(INITIAL_TOKENS));
+        let per_second = full_rate.per_second;
+        let tokens = full_rate.burst.min(INITIAL_TOKENS);
         let unproven = full_rate.burst - tokens;
         Self { full_rate, per_second, tokens, unproven, refilled: now, last_throttle: None }
     }

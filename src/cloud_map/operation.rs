@@ -107,7 +107,8 @@ impl CloudMap {
 
 /// From acceptance to end by Cloud Map's clock, which leaves out the time between two polls.
 fn duration(operation: &Operation) -> Option<Duration> {
-    let (accepted, ended) = (operation.create_date?, operation.update_date?);
+    let accepted = operation.create_date?;
+    let ended = operation.update_date?;
     Duration::try_from_secs_f64(ended.as_secs_f64() - accepted.as_secs_f64()).ok()
 }
 
@@ -268,7 +269,8 @@ mod tests {
             (vec![55.0], 5.0),
             (vec![0.01; 20], 0.02),
         ] {
-            let (timing, start) = (after(&durations), Instant::now());
+            let timing = after(&durations);
+            let start = Instant::now();
             assert!(timing.first_poll(start).await.is_none(), "nothing is left to find out");
             let late = start.elapsed().abs_diff(secs(expected));
             assert!(late < Duration::from_millis(2), "{:?} after {durations:?}", start.elapsed());
@@ -278,7 +280,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn operation_that_hangs_delays_no_other_by_more_than_five_seconds() {
         let timing = OperationTiming::default();
-        let (slow, fast) = ([secs(900.0)], [secs(0.5); 5]);
+        let slow = [secs(900.0)];
+        let fast = [secs(0.5); 5];
         let hangs = tokio::time::timeout(secs(60.0), follow(&timing, &slow));
         let (hangs, (_, seen)) = tokio::join!(hangs, follow(&timing, &fast));
         assert!(hangs.is_err());

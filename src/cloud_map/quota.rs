@@ -296,7 +296,8 @@ mod tests {
 
     /// The seconds until the last of this number of calls has its permit.
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
-        let (quotas, start) = (Quotas::new(share), Instant::now());
+        let quotas = Quotas::new(share);
+        let start = Instant::now();
         let all = (0..calls).map(|_| async {
             drop(quotas.permit(call, Lane::Sync).await);
             quotas.record_success(call);
@@ -320,7 +321,8 @@ mod tests {
         let quotas = Arc::new(Quotas::new(QuotaShare(1.0)));
         let order = Arc::new(Mutex::new(Vec::new()));
         let spawn_call = |name: &'static str, lane: Lane| {
-            let (quotas, order) = (quotas.clone(), order.clone());
+            let quotas = quotas.clone();
+            let order = order.clone();
             tokio::spawn(async move {
                 drop(quotas.permit(Call::ListInstances, lane).await);
                 quotas.record_success(Call::ListInstances);

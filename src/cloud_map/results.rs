@@ -163,8 +163,8 @@ mod tests {
     async fn service_is_created_once_until_a_later_read_has_not_found_it() {
         let services = NewServices::default();
         let creation = |owner: &str, read| services.creation("arn", &web(), owner, read);
-        let (read, made) =
-            (Instant::now(), Created::now("web".to_owned(), &wanted(ServiceKind::Http, 60)));
+        let read = Instant::now();
+        let made = Created::now("web".to_owned(), &wanted(ServiceKind::Http, 60));
         assert!(creation("one", read).set(made).is_ok());
         assert!(creation("one", read).get().is_some());
         assert!(creation("another", read).get().is_none());

@@ -125,7 +125,8 @@ fn endpoint_port() -> impl Strategy<Value = EndpointPort> {
 pub fn endpoint() -> impl Strategy<Value = ExportedEndpoint> {
     let node = prop::collection::vec(LABEL, 1..=3).prop_map(|labels| labels.join("."));
     let node = prop::option::of(node);
-    let (zone, region) = (prop::option::of("[a-z]{2}-west-[1-9][a-f]"), prop::option::of(LABEL));
+    let zone = prop::option::of("[a-z]{2}-west-[1-9][a-f]");
+    let region = prop::option::of(LABEL);
     let names = (prop::option::of(LABEL), node, zone, region);
     (address(), endpoint_port(), any::<bool>(), names).prop_map(
         |(address, port, ready, (hostname, node, zone, region))| ExportedEndpoint {

@@ -30,7 +30,8 @@ pub fn instance(
     let written = address.replace(['.', ':'], "-");
     match port {
         Some((number, of_service)) => {
-            let (protocol, number) = (of_service.protocol.as_str(), number.to_string());
+            let protocol = of_service.protocol.as_str();
+            let number = number.to_string();
             let digits = digits(protocol, &number, &of_service.name);
             format!("{}-{written}-{number}-{digits}", protocol.to_ascii_lowercase())
         }
@@ -143,7 +144,9 @@ mod tests {
         let of = |owner: &Owner, service: (&str, &str), address, port: &Port| {
             id_of(owner, &ServiceRef::new(service.0, service.1), address, port)
         };
-        let (blue, web, address) = (owner("a", "blue"), ("shop", "web"), "10.0.1.5");
+        let blue = owner("a", "blue");
+        let web = ("shop", "web");
+        let address = "10.0.1.5";
         let plain = Some(port(Protocol::Tcp, 8080, "http"));
         let ids = [
             of(&blue, web, address, &plain),

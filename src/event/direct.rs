@@ -50,8 +50,10 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
         return Err(Error::InvalidField { field: "service", expected });
     }
     let region = region(object, &scope)?;
-    let (owner, registry) = (owner(object)?, registry(object)?);
-    let (confirm, created) = (flag(object, "confirm")?, flag(object, "created")?);
+    let owner = owner(object)?;
+    let registry = registry(object)?;
+    let confirm = flag(object, "confirm")?;
+    let created = flag(object, "created")?;
     let fresh = flag(object, "fresh")?;
     Ok(Command { action, scope, region, owner, registry, confirm, created, fresh })
 }

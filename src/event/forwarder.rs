@@ -209,7 +209,8 @@ mod tests {
         });
         let argo = json!({"type": "ADD", "resource": "events", "version": "v1", "body": new});
         let kubewatch = json!({"operation": "create", "kind": "event", "obj": new});
-        let (named, old) = (exported("cloud-map-sync", ""), exported("", "cloud-map-sync"));
+        let named = exported("cloud-map-sync", "");
+        let old = exported("", "cloud-map-sync");
         for record in [named, old, new.clone(), argo, kubewatch] {
             assert_eq!(scope_of(&record), Err(Unusable::OwnEvent), "{record}");
         }

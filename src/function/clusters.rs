@@ -160,7 +160,8 @@ mod tests {
     }
 
     fn scope(cluster: ClusterName) -> Scope {
-        let (namespace, service) = (Some("shop".to_owned()), Some("web".to_owned()));
+        let namespace = Some("shop".to_owned());
+        let service = Some("web".to_owned());
         Scope { cluster, namespace, service }
     }
 

@@ -51,7 +51,8 @@ impl Queue {
             problems.unwrap_or_else(|_| vec![vec!["the deadline was reached".to_owned()]]);
         let problems = problems.concat();
         if let Some(problem) = problems.first() {
-            let (count, of) = (problems.len(), failed.len());
+            let count = problems.len();
+            let of = failed.len();
             tracing::warn!(
                 "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
             );

@@ -118,10 +118,12 @@ impl Function {
         if let Some(verdict) = &report.guard {
             guard(cluster, verdict, mode);
         }
-        let (exports, imports) = (report.exports, report.imports);
+        let exports = report.exports;
+        let imports = report.imports;
         let held_back = report.held_back().count();
         let conflicts = report.conflicts().count();
-        let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
+        let clusterset = report.clusterset.as_deref();
+        let member = report.cluster_id.as_deref();
         info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
     }
 
@@ -266,8 +268,10 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
     if report.error.is_some() {
         return;
     }
-    let (cluster, counts) = (report.cluster.as_str(), report.counts);
-    let (complete, reasons) = (report.is_complete(), report.reasons());
+    let cluster = report.cluster.as_str();
+    let counts = report.counts;
+    let complete = report.is_complete();
+    let reasons = report.reasons();
     let Counts { created, updated, registered, rewritten, adopted, .. } = counts;
     let Counts { deregistered, emptied, unchanged, foreign, held_back, failed, undone, .. } =
         counts;
@@ -279,7 +283,8 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
 /// Logs the guard's verdict. A loss that an earlier full sync already held needs a decision by the operator.
 fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
     let GuardReport { state, loss, instances, later_look, detail, .. } = line;
-    let (services, first_seen) = (line.services.len(), line.first_seen.as_deref());
+    let services = line.services.len();
+    let first_seen = line.first_seen.as_deref();
     let first_seen = first_seen.unwrap_or_default();
     warn!(cluster, %mode, guard = %state, loss, instances, services, first_seen, later_look,
         "guard: {detail}");
@@ -337,7 +342,8 @@ mod tests {
             ("1", "", true, "", "1"),
         ];
         for (before, now, is_whole, new, ended) in rows {
-            let (standing, part) = (Standing::default(), || ("blue".to_owned(), "services"));
+            let standing = Standing::default();
+            let part = || ("blue".to_owned(), "services");
             standing.compare(part(), run(before, &[]), true);
             let difference = standing.compare(part(), run(now, &[]), is_whole);
             let expected = RunDifference { new: lines(new), ended: lines(ended) };
@@ -347,7 +353,8 @@ mod tests {
 
     #[test]
     fn parts_are_compared_with_themselves_and_what_ended_is_new_again() {
-        let (standing, blue) = (Standing::default(), || ("blue".to_owned(), "services"));
+        let standing = Standing::default();
+        let blue = || ("blue".to_owned(), "services");
         let green = ("green".to_owned(), "services");
         let compare = |words, is_whole| standing.compare(blue(), run(words, &[]), is_whole);
         assert_eq!(compare("a b", true).new, lines("a b"));
@@ -362,7 +369,8 @@ mod tests {
 
     #[test]
     fn nothing_ends_in_a_service_with_something_undone() {
-        let (standing, part) = (Standing::default(), || ("blue".to_owned(), "services"));
+        let standing = Standing::default();
+        let part = || ("blue".to_owned(), "services");
         standing.compare(part(), run("a", &[]), true);
         assert_eq!(
             standing.compare(part(), run("", &["prod/web"]), true),

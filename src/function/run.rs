@@ -53,7 +53,8 @@ impl Function {
         let others = others.filter(|key| !run.registries.contains_key(key)).collect();
         run.registries.extend(self.registries(others, limit).await);
         if !members.is_empty() {
-            let (registries, members) = (&run.registries, &members);
+            let registries = &run.registries;
+            let members = &members;
             let clustersets =
                 Clustersets { function: self, invocation, registries, selections, members };
             Box::pin(clustersets.run(&mut runs)).await;
@@ -121,7 +122,8 @@ impl Function {
         for key in keys {
             let cloud_map = self.clients.cloud_map(&key).await;
             let only = self.settings.rules.namespaces.clone();
-            let (memory, now) = (self.memory(&key), self.clock.now());
+            let memory = self.memory(&key);
+            let now = self.clock.now();
             let registry = SharedRegistry::new(cloud_map, only, memory, now, limit);
             registries.insert(key, registry);
         }
@@ -213,7 +215,8 @@ impl Run<'_> {
     /// Reconciles one cluster.
     async fn cluster(&self, cluster: &Cluster, selection: &Selection) -> ClusterReport {
         let Self { function, invocation, .. } = self;
-        let (is_whole, registry) = (*selection == Selection::Everything, self.registry(cluster));
+        let is_whole = *selection == Selection::Everything;
+        let registry = self.registry(cluster);
         let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
         let mut report = conclude(cluster, reconciled);
         report.whole = is_whole;

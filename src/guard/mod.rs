@@ -128,7 +128,8 @@ impl Measure {
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
     fn may_be_past(self, run: &Circumstances, losses: &Losses) -> bool {
-        let (lost, unread) = (total(losses), self.unread);
+        let lost = total(losses);
+        let unread = self.unread;
         let together = run.guard.is_passed_by(lost + unread, self.instances + unread);
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }

@@ -101,7 +101,8 @@ impl GuardStatus {
     }
 
     fn limits(&self) -> String {
-        let (loss, instances) = (total(self.verdict.losses()), self.verdict.instances);
+        let loss = total(self.verdict.losses());
+        let instances = self.verdict.instances;
         let Guard { share, minimum, .. } = self.run.guard;
         let noun = self.run.subject.words().noun;
         format!(
@@ -133,7 +134,8 @@ impl GuardStatus {
 
 impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (who, limits) = (self.who(), self.limits());
+        let who = self.who();
+        let limits = self.limits();
         let Words { noun, leave, unread: parts, .. } = self.run.subject.words();
         let loss = total(self.verdict.losses());
         let Verdict { state, instances, unread, first_seen, .. } = self.verdict;

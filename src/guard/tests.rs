@@ -10,7 +10,8 @@ const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, was_held: false, 
 fn run() -> Circumstances {
     let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
     let cluster = ClusterArn::parse(cluster).expect("well formed");
-    let (guard, subject) = (Guard::default(), LossSubject::Instances);
+    let guard = Guard::default();
+    let subject = LossSubject::Instances;
     Circumstances { guard, now: at("10:00"), cluster, subject }
 }
 
@@ -57,7 +58,8 @@ fn confirmed_loss_passes_with_the_time_it_was_first_seen() {
 
 #[test]
 fn part_of_a_loss_that_was_seen_passes_and_the_new_part_is_held_from_now_on() {
-    let (old, new) = (losses(&[("web", 20)]), losses(&[("mail", 30)]));
+    let old = losses(&[("web", 20)]);
+    let new = losses(&[("mail", 30)]);
     let seen = seen(&old, at("09:45"));
     let all = losses(&[("web", 20), ("mail", 30)]);
     let expected = verdict(GuardState::Held, new, old, 50);

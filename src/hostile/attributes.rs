@@ -148,7 +148,8 @@ fn instances_of_others_are_never_changed_and_ours_are_mended_within_the_limits()
         let instances = (0..count).map(|_| (random.pick(&IDS).to_string(), instance(random)));
         let instances: Vec<_> = instances.filter(|(_, it)| is_legal(it)).collect();
         let is_any_ours = instances.iter().any(|(_, it)| owner().owns(it));
-        let (wanted, kind) = (wanted(random), *random.pick(&KINDS));
+        let wanted = wanted(random);
+        let kind = *random.pick(&KINDS);
         let written = assert_planned(wanted, registry(kind, &instances));
         is_any_ours && written > 0
     });

@@ -38,8 +38,10 @@ pub fn registry(kind: ServiceKind, instances: &[(String, Attributes)]) -> Regist
     let kinds =
         [("http", NamespaceKind::Http, ServiceKind::Http), ("dns", NamespaceKind::Dns, kind)];
     for (name, kind, of_service) in kinds {
-        let (id, arn) = (format!("ns-{name}"), Some(format!("{REGISTRY}:namespace/ns-{name}")));
-        let (http_name, owner) = (None, None);
+        let id = format!("ns-{name}");
+        let arn = Some(format!("{REGISTRY}:namespace/ns-{name}"));
+        let http_name = None;
+        let owner = None;
         let namespace =
             Namespace { id: id.clone(), arn, name: name.into(), kind, http_name, owner };
         registry.namespaces.insert(id.clone(), namespace);

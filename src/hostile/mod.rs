@@ -45,7 +45,8 @@ impl Drop for Tried {
 
 /// Tries the inputs of a reader, each from a source of its own. Returns how many of them it accepted.
 fn tried(reader: &'static str, is_accepted: impl Fn(&mut Random) -> bool) -> u64 {
-    let (first, count) = (number("HOSTILE_FIRST"), number("HOSTILE_INPUTS"));
+    let first = number("HOSTILE_FIRST");
+    let count = number("HOSTILE_INPUTS");
     let first = first.unwrap_or(0);
     let inputs = first..first + count.unwrap_or(FEW);
     let mut accepted = 0;

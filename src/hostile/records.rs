@@ -86,7 +86,8 @@ fn assert_export(record: &ExportRecord) {
 
 #[test]
 fn record_is_understood_or_named_in_one_line() {
-    let (export, member) = (export(), member());
+    let export = export();
+    let member = member();
     let ids = [export_record(&web()), CLUSTER_RECORD.to_owned()];
     try_all("records", |random| {
         let of_member = random.one_in(3);

@@ -92,7 +92,8 @@ pub fn assert_reachable(address: IpAddr) {
         }
         IpAddr::V6(v6) => {
             let bits = v6.to_bits();
-            let (first, is_mapped) = (v6.segments()[0], bits >> 32 == 0xffff);
+            let first = v6.segments()[0];
+            let is_mapped = bits >> 32 == 0xffff;
             bits <= 1 || is_mapped || first & 0xffc0 == 0xfe80 || first & 0xff00 == 0xff00
         }
     };

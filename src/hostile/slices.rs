@@ -52,7 +52,8 @@ fn service(random: &mut Random) -> Value {
 
 fn slice(random: &mut Random) -> Value {
     let endpoint = |random: &mut Random| {
-        let (address, name) = (*random.pick(&ADDRESSES), format!("web-{}", random.below(3)));
+        let address = *random.pick(&ADDRESSES);
+        let name = format!("web-{}", random.below(3));
         json!({
             "addresses": [address], "conditions": {"ready": true, "serving": true, "terminating": false},
             "targetRef": {"kind": "Pod", "namespace": "shop", "name": name, "uid": name},

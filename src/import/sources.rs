@@ -299,7 +299,8 @@ mod tests {
         let stale_before = now.checked_sub(minutes(15)).expect("a time");
         for (age, expected) in [(-5, false), (15, false), (16, true), (9999, true)] {
             let heartbeat = now.checked_sub(minutes(age)).expect("a time");
-            let (owner, clusterset) = (owner.clone(), clusterset.clone());
+            let owner = owner.clone();
+            let clusterset = clusterset.clone();
             let only_imports = false;
             let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
             let stale = Stale::of(&id("green"), false, &record, stale_before);

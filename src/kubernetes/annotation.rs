@@ -154,7 +154,8 @@ impl AnnotationReader<'_> {
         match parse(value.trim()) {
             Ok(parsed) => Some(parsed),
             Err(problem) => {
-                let (annotation, value) = (format!("{}{name}", self.prefix), shorten(value));
+                let annotation = format!("{}{name}", self.prefix);
+                let value = shorten(value);
                 self.mistakes.push(BadAnnotation { annotation, value, problem });
                 None
             }
@@ -265,7 +266,8 @@ fn parse_maximum(value: &str) -> Result<usize, String> {
 /// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked here, so that every
 /// mistake is reported by its key, and none comes back as a refused registration.
 fn parse_attributes(value: &str) -> Result<Attributes, String> {
-    let (mut all, mut mistakes) = (BTreeMap::new(), Vec::new());
+    let mut all = BTreeMap::new();
+    let mut mistakes = Vec::new();
     for pair in value.split(',').map(str::trim) {
         match attribute(pair) {
             Ok((key, value)) if all.insert(key, value).is_none() => {}

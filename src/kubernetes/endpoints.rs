@@ -186,7 +186,8 @@ fn from_entry(entry: SliceEntry, is_fqdn: bool, ports: &Ports) -> Option<(Endpoi
         Err(text) => (None, None, Some(NoAddress::Malformed(text.clone()))),
     };
     let EndpointConditions { ready, serving, terminating } = entry.conditions;
-    let (ready, terminating) = (ready.unwrap_or(true), terminating.unwrap_or(false));
+    let ready = ready.unwrap_or(true);
+    let terminating = terminating.unwrap_or(false);
     let serving = serving.unwrap_or(ready || terminating);
     let pod = entry.target_ref.filter(|target| target.is_pod() && target.name.is_some());
     let name = pod.as_ref().and_then(|pod| pod.name.clone());
@@ -227,10 +228,12 @@ pub fn from_core(core: &CoreEndpoints) -> Endpoints {
         let ready = subset.addresses.iter().flatten().map(|it| entry(it, true));
         let others = subset.not_ready_addresses.iter().flatten().map(|it| entry(it, false));
         let ports = subset.ports.iter().flatten().map(|port| {
-            let (name, port) = (port.name.clone().unwrap_or_default(), Some(port.port));
+            let name = port.name.clone().unwrap_or_default();
+            let port = Some(port.port);
             ObjectPort { name, port, ..ObjectPort::default() }
         });
-        let (endpoints, ports) = (ready.chain(others).collect(), ports.collect());
+        let endpoints = ready.chain(others).collect();
+        let ports = ports.collect();
         EndpointSlice { endpoints, ports, ..EndpointSlice::default() }
     });
     let truncated = core.metadata.annotations.as_ref().is_some_and(is_over_capacity);

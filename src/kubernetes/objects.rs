@@ -215,7 +215,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn namespace(&self, name: &str) -> Result<Option<Value>, Error> {
-        let (path, noun) = (path(Kind::Namespace, None), format!("namespace {name}"));
+        let path = path(Kind::Namespace, None);
+        let noun = format!("namespace {name}");
         let read = self.get(&path, name, &noun, Status::is_not_found).await;
         read.map_err(Error::of_multi_cluster)
     }
@@ -264,7 +265,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the server refuses it.
     pub async fn apply_status(&self, object: &ObjectRef, body: &Value) -> Result<(), Error> {
-        let (params, patch) = (by_us().force(), Patch::Apply(body));
+        let params = by_us().force();
+        let patch = Patch::Apply(body);
         let apply = |it: Request| it.patch_subresource("status", &object.name, &params, &patch);
         self.write("apply the status of", object, apply).await.map(drop)
     }
@@ -334,7 +336,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the cluster refuses it.
     pub async fn create_event(&self, notice: &Notice) -> Result<(), Error> {
-        let (name, now) = (notice.name(), Timestamp::now());
+        let name = notice.name();
+        let now = Timestamp::now();
         let key = format!("{}/{name}", notice.service.namespace);
         if recent(&self.remembered.events, now, REPEAT_AFTER).contains_key(&key) {
             return Ok(());
@@ -388,7 +391,8 @@ mod tests {
 
     #[test]
     fn an_event_is_not_created_again_for_a_quarter_of_an_hour() {
-        let (events, now) = (Times::default(), Timestamp::UNIX_EPOCH);
+        let events = Times::default();
+        let now = Timestamp::UNIX_EPOCH;
         let has = |name: &str, now| recent(&events, now, REPEAT_AFTER).contains_key(name);
         assert!(!has("shop/web.1", now));
         recent(&events, now, REPEAT_AFTER).insert("shop/web.1".to_owned(), now);

@@ -295,7 +295,8 @@ fn exported(
         annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
         ..properties.clone()
     };
-    let (cluster, clusterset) = (member.cluster.clone(), member.clusterset.clone());
+    let cluster = member.cluster.clone();
+    let clusterset = member.clusterset.clone();
     let of_records = families.iter().copied().collect();
     let export = Export { cluster, created, kind, ports, families, properties: Some(properties) };
     Ok(PublishedService {

@@ -349,7 +349,8 @@ mod owner_tests {
     #[test]
     fn instance_is_marked_for_one_service_if_it_is_ours_and_both_names_match() {
         for (flow, other) in FLOWS {
-            let (owner, others) = (owner(flow), ours(other));
+            let owner = owner(flow);
+            let others = ours(other);
             for service in [("shop", "web"), ("shop", "mail"), ("prod", "web"), ("prod", "mail")] {
                 let service = ServiceRef::new(service.0, service.1);
                 for (attributes, is_ours) in [(&ours(flow), true), (&others, false)] {

@@ -178,7 +178,8 @@ impl Namespace {
 
     /// An HTTP namespace that is to be created.
     pub fn missing(name: &str) -> Self {
-        let (id, kind) = (name.to_owned(), NamespaceKind::Http);
+        let id = name.to_owned();
+        let kind = NamespaceKind::Http;
         Self { name: id.clone(), id, arn: None, kind, http_name: None, owner: None }
     }
 }

@@ -43,7 +43,8 @@ impl Kind {
 
     /// The same with its group, as kubectl takes it.
     pub fn resource(self) -> String {
-        let (plural, group) = (self.plural(), self.group());
+        let plural = self.plural();
+        let group = self.group();
         if group.is_empty() { plural } else { format!("{plural}.{group}") }
     }
 }

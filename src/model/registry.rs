@@ -79,7 +79,8 @@ impl Registry {
         &self,
         reference: &NamespaceReference,
     ) -> Result<&Namespace, UnresolvedNamespace> {
-        let (text, candidates) = (reference.to_string(), self.candidates(reference));
+        let text = reference.to_string();
+        let candidates = self.candidates(reference);
         if let [namespace] = candidates.as_slice() {
             return Ok(namespace);
         }
@@ -264,7 +265,8 @@ mod tests {
 
     fn namespace(id: &str, name: &str, kind: NamespaceKind) -> (String, Namespace) {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
-        let (arn, owner) = (Some(arn), None);
+        let arn = Some(arn);
+        let owner = None;
         (
             id.into(),
             Namespace { id: id.into(), arn, name: name.into(), kind, http_name: None, owner },

@@ -74,7 +74,8 @@ pub struct Guard {
 
 impl Default for Guard {
     fn default() -> Self {
-        let (wait, period) = (SignedDuration::from_mins(10), SignedDuration::from_mins(1));
+        let wait = SignedDuration::from_mins(10);
+        let period = SignedDuration::from_mins(1);
         Self { share: 50, minimum: 10, wait, period }
     }
 }
@@ -92,7 +93,9 @@ impl Guard {
 
     /// The warning for a `GUARD_WAIT` that is too short for the schedule: no full sync comes within six waits.
     pub fn mismatch(self) -> Option<String> {
-        let (wait, period, after) = (self.wait, self.period, self.forgotten_after());
+        let wait = self.wait;
+        let period = self.period;
+        let after = self.forgotten_after();
         let is_off = self.share >= 100;
         (!is_off && period > wait * FORGOTTEN_AFTER).then(|| {
             format!(
@@ -236,8 +239,10 @@ impl TryFrom<String> for Glob {
 
 impl Glob {
     pub fn matches(&self, text: &str) -> bool {
-        let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
-        let (mut at, mut read) = (0, 0);
+        let pattern = self.0.as_bytes();
+        let text = text.as_bytes();
+        let mut at = 0;
+        let mut read = 0;
         // The last `*`, and the end of the text that it matches.
         let mut star = None;
         while read < text.len() {

@@ -79,7 +79,8 @@ impl CloudMapService {
 
     /// A service that was just created, so it has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
-        let (name, instances) = (name.to_owned(), Some(Instances::default()));
+        let name = name.to_owned();
+        let instances = Some(Instances::default());
         Self { arn, name, kind, instances, ..Self::default() }
     }
 

@@ -141,7 +141,8 @@ impl Traffic {
     /// The difference to an earlier count.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
-        let (calls, throttles) = (self.calls - earlier.calls, self.throttles - earlier.throttles);
+        let calls = self.calls - earlier.calls;
+        let throttles = self.throttles - earlier.throttles;
         Self { calls, throttles }
     }
 }

@@ -113,7 +113,8 @@ impl<'a> GroupCalls<'a> {
         if !deadline.is_open() {
             return Err(Effect::Is(Outcome::out_of_time()));
         }
-        let (created, owner) = (&self.results.namespaces, &self.group.observation.owner.id);
+        let created = &self.results.namespaces;
+        let owner = &self.group.observation.owner.id;
         let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
@@ -124,7 +125,8 @@ impl<'a> GroupCalls<'a> {
 
     /// Creates a service, unless another group of this invocation has created it since the read that the change rests on.
     async fn create(&self, place: &Place, service: &NewService, in_line: Room) -> Effect {
-        let (results, owner) = (self.results, &self.group.observation.owner.id);
+        let results = self.results;
+        let owner = &self.group.observation.owner.id;
         let NewService { namespace, name, .. } = service;
         let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
@@ -154,7 +156,8 @@ impl<'a> GroupCalls<'a> {
         namespace: &str,
         in_line: Room,
     ) -> Result<String, Effect> {
-        let (cloud_map, deadline) = (self.cloud_map, self.deadline);
+        let cloud_map = self.cloud_map;
+        let deadline = self.deadline;
         let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Err(Effect::Is(Outcome::out_of_time())),
@@ -244,7 +247,8 @@ impl<'a> GroupCalls<'a> {
         match now.await {
             Ok(Some(now)) if now == adopted.present => None,
             Ok(_) => {
-                let (instance, why) = (instance.clone(), NotAdopted::Changed);
+                let instance = instance.clone();
+                let why = NotAdopted::Changed;
                 Some(Effect::HeldBack(Reason::NotAdopted { instance, why }))
             }
             Err(error) => Some(failed(&error)),

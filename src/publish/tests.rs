@@ -29,7 +29,8 @@ fn create() -> Change {
     let name = ServiceName::parse("new").expect("a name");
     let arn = Some("arn:ns-1".to_owned());
     let namespace = Namespace { id: "ns-1".into(), arn, ..Namespace::missing("prod") };
-    let (kind, routing_policy) = (ServiceKind::Http, RoutingPolicy::Multivalue);
+    let kind = ServiceKind::Http;
+    let routing_policy = RoutingPolicy::Multivalue;
     let service = NewService { namespace, name, kind, ttl: 60, routing_policy };
     Change::CreateService { place: place("new"), service }
 }

@@ -82,7 +82,8 @@ impl Joined<'_> {
             plan::Note::Write(note) => Some(note.to_string()),
             plan::Note::Remove => None,
         };
-        let (world, options) = (self.exporting(registry), self.invocation.options());
+        let world = self.exporting(registry);
+        let options = self.invocation.options();
         let noted = exports::note(&world, &self.member, text, options).await;
         noted.map(Some).map_err(|error| unread(&error))
     }

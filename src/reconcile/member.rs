@@ -112,7 +112,8 @@ impl Invocation<'_> {
             let sign = format!("ServiceImport {import} is its own");
             return Err(Refused::AnotherController(sign));
         }
-        let (invocation, selection) = (self, selection.clone());
+        let invocation = self;
+        let selection = selection.clone();
         Ok(Joined {
             invocation,
             cluster,
@@ -152,7 +153,8 @@ impl<'a> Joined<'a> {
             Some(_) => Some(read_objects(kubernetes, &self.owner, &selection).await?),
             None => None,
         };
-        let (member, owner) = (self.member.clone(), self.owner.clone());
+        let member = self.member.clone();
+        let owner = self.owner.clone();
         let connection = self.connection.clone();
         Ok(Joined { member, selection, connection, owner, objects, ..*self })
     }
@@ -270,7 +272,8 @@ impl Joined<'_> {
         (members, imported): (&sources::Members<'_>, Option<&Imported>),
         report: &mut MultiClusterReport,
     ) {
-        let (mut statuses, mut notices) = (Vec::new(), Vec::new());
+        let mut statuses = Vec::new();
+        let mut notices = Vec::new();
         for (service, outcome) in &exported.outcomes {
             let Some(export) = exported.exports().get(service) else { continue };
             let merged = imported.and_then(|it| it.imports.get(service)?.merged.clone());

@@ -205,7 +205,8 @@ fn tags(text: &str) -> Result<CustomTags, String> {
     let mut tags = CustomTags::new();
     for item in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
         let (key, value) = item.split_once('=').unwrap_or((item, "\0"));
-        let (key, value) = (key.trim(), value.trim());
+        let key = key.trim();
+        let value = value.trim();
         let is_tag =
             |text: &str| text.chars().all(|c| c.is_alphanumeric() || " _.:/=+-@".contains(c));
         let fits = (1..=128).contains(&key.chars().count()) && value.chars().count() <= 256;
@@ -299,7 +300,8 @@ fn parse_rules(text: &str) -> Result<Vec<Rule>, String> {
     let whole = |error: &serde_json::Error| format!("it is not a JSON list of rules: {error}");
     let mut json = serde_json::Deserializer::from_str(text);
     let rules: Vec<Rule> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let (path, error) = (error.path().to_string(), error.inner());
+        let path = error.path().to_string();
+        let error = error.inner();
         if path == "." { whole(error) } else { format!("{path}: {error}") }
     })?;
     json.end().map_err(|error| whole(&error))?;

@@ -25,7 +25,8 @@ pub async fn read(
     config: &SdkConfig,
     references: impl IntoIterator<Item = Reference>,
 ) -> Result<Parameters, LoadError> {
-    let (client, until) = (Client::new(config), Instant::now() + MAX_TIME);
+    let client = Client::new(config);
+    let until = Instant::now() + MAX_TIME;
     let mut parameters = Parameters::new();
     for reference in references {
         let found = match &reference {
@@ -226,7 +227,8 @@ mod tests {
             .await;
         let references = ["/a", "/b"].map(|name| Reference::Parameter(name.to_owned()));
 
-        let (before, found) = (Instant::now(), read(&config, references).await);
+        let before = Instant::now();
+        let found = read(&config, references).await;
 
         let error = found.expect_err("no answer").to_string();
         assert!(error.contains("/a") && error.contains("endpoint for ssm"), "{error}");

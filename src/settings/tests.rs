@@ -66,8 +66,8 @@ fn every_setting_is_read() {
 #[test]
 fn tags_that_cloud_map_or_the_function_refuse_are_mistakes() {
     let many: Vec<String> = (0..50).map(|key| format!("key-{key}=")).collect();
-    let (long_key, long_value) =
-        (format!("{}=", "k".repeat(129)), format!("k={}", "v".repeat(257)));
+    let long_key = format!("{}=", "k".repeat(129));
+    let long_value = format!("k={}", "v".repeat(257));
     let wrong =
         ["=shop", "a=b;c", &long_key, &long_value, "AWS:x=1", "cloud-map-sync/owner=a", "a=1,a=2"];
     for text in wrong.into_iter().chain([many.join(",").as_str()]) {
@@ -163,7 +163,8 @@ fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
     let stored = |parameters: &[(&str, &str)]| {
         let mut all = Parameters::new();
         for (name, value) in parameters {
-            let (name, value) = ((*name).to_owned(), (*value).to_owned());
+            let name = (*name).to_owned();
+            let value = (*value).to_owned();
             let path =
                 parameter_store::Reference::Path(name[..=name.rfind('/').expect("one")].into());
             all.entry(path).or_default().push(parameter_store::Parameter { name, value });

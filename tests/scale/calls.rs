@@ -74,7 +74,8 @@ impl Fleet {
 
     /// The calls of a round to the Cloud Map of one account, which one invocation reads for all of its clusters.
     pub fn calls_to_account(&self, account: usize, process: Process) -> Calls {
-        let (namespaces, services) = (self.namespaces_of(account), self.services_of(account));
+        let namespaces = self.namespaces_of(account);
+        let services = self.services_of(account);
         let unseen = if process == Process::New { services } else { 0 };
         let (lists, looked_up) = lists(namespaces, services, unseen);
         let listed = if process == Process::Recent { 0 } else { namespaces.div_ceil(PAGE) };

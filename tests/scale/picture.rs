@@ -98,8 +98,12 @@ impl Picture<'_> {
         writeln!(svg, "<polyline class=\"{class}\" points=\"{}\"/>", points.join(" "))
             .expect("a string");
         if let Some((clusters, value)) = curve.points.last().filter(|_| curve.is_ended) {
-            let (x, y) = (across(*clusters), self.down(*value));
-            let (left, right, top, bottom) = (x - 5.0, x + 5.0, y - 5.0, y + 5.0);
+            let x = across(*clusters);
+            let y = self.down(*value);
+            let left = x - 5.0;
+            let right = x + 5.0;
+            let top = y - 5.0;
+            let bottom = y + 5.0;
             line(svg, &class, (left, top), (right, bottom));
             line(svg, &class, (left, bottom), (right, top));
         }

@@ -16,7 +16,9 @@ use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
 /// A cluster with a Service `web` that claims its name in `prod`, and one pod.
 async fn cluster(fleet: &Fleet, name: &str, pod: &str) -> (KubernetesServer, String) {
-    let (name, region, account) = (name.to_owned(), REGION.to_owned(), ACCOUNT.to_owned());
+    let name = name.to_owned();
+    let region = REGION.to_owned();
+    let account = ACCOUNT.to_owned();
     let identity = ClusterIdentity { name, local_id: None, region, account };
     let arn = identity.arn();
     let server = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
@@ -245,7 +247,9 @@ async fn name_means_the_cluster_in_the_region_of_the_function_and_others_have_an
 async fn twins(fleet: &Fleet) -> (String, String, Value) {
     let (_, own) = cluster(fleet, "twin", "10.0.1.1").await;
     fleet.sandbox.role(READER, None);
-    let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), OTHER_ACCOUNT.to_owned());
+    let name = "twin".to_owned();
+    let region = REGION.to_owned();
+    let account = OTHER_ACCOUNT.to_owned();
     let identity = ClusterIdentity { name, local_id: None, region, account };
     let far = identity.arn();
     web_of(&fleet.sandbox.add_cluster(identity, READER).await, "web", "prod", &["10.0.2.1"]);

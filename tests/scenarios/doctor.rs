@@ -154,7 +154,8 @@ async fn what_does_not_answer_is_named_before_the_invocation_ends() {
         let fleet = fleet().await;
         let function = fleet.function().await;
         silence(&fleet);
-        let (start, time) = (Instant::now(), Duration::from_mins(1));
+        let start = Instant::now();
+        let time = Duration::from_mins(1);
 
         let doctor = json!({ "action": "doctor" });
         let answer = invoke_until(&function, &doctor, Deadline::after(time)).await;
@@ -195,7 +196,8 @@ async fn every_command_answers_before_its_invocation_ends() {
             let fleet = fleet().await;
             let function = fleet.function().await;
             silence(&fleet);
-            let (start, time) = (Instant::now(), Duration::from_mins(1));
+            let start = Instant::now();
+            let time = Duration::from_mins(1);
 
             invoke_until(&function, &command, Deadline::after(time)).await;
 

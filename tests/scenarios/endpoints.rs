@@ -342,7 +342,8 @@ async fn report_names_the_access_entry_that_a_role_lacks() {
 #[tokio::test]
 async fn cluster_that_eks_does_not_tell_of_loses_no_instance() {
     let (fleet, _) = two_clusters().await;
-    let (eks, arn) = (&fleet.sandbox.aws().eks, fleet.sandbox.cluster_arn("blue"));
+    let eks = &fleet.sandbox.aws().eks;
+    let arn = fleet.sandbox.cluster_arn("blue");
     eks.deny(&arn, true);
     blue_is_left_alone(&fleet, &fleet.function().await, "AccessDeniedException").await;
     eks.deny(&arn, false);

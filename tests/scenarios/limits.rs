@@ -210,13 +210,15 @@ async fn services(services: usize, pods: usize) -> Fleet {
 async fn sync_at_the_rates(fleet: &Fleet, function: &Function) -> Report {
     let start = Instant::now();
     let report = sync(function).await;
-    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
+    let took = start.elapsed();
+    let forced = fleet.cloud_map.forced_time();
     assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
     report
 }
 
 pub fn assert_throttled_less_than_one_in(share: usize, fleet: &Fleet) {
-    let (calls, throttled) = (fleet.cloud_map.calls().len(), fleet.cloud_map.throttled());
+    let calls = fleet.cloud_map.calls().len();
+    let throttled = fleet.cloud_map.throttled();
     assert!(throttled * share < calls, "{throttled} of {calls} calls throttled");
 }
 

@@ -35,7 +35,8 @@ fn changes(lines: &[String]) -> Vec<String> {
 /// The reasons of the lines about what is held back, sorted; with a minus those that have ended.
 fn held_back(lines: &[String]) -> Vec<String> {
     let of = |line: Value| {
-        let (message, reason) = (line["message"].as_str()?, line["reason"].as_str()?);
+        let message = line["message"].as_str()?;
+        let reason = line["reason"].as_str()?;
         match message.strip_prefix("ended: ") {
             Some(ended) => ended.starts_with("held back: ").then(|| format!("-{reason}")),
             None => message.starts_with("held back: ").then(|| reason.to_owned()),

@@ -144,7 +144,8 @@ async fn process_that_knows_one_of_the_namespaces_does_not_choose_it_for_its_fir
 /// A fleet beside which another account shares `platform.local`, its id, and the ARN by which it goes.
 pub async fn shared() -> (Fleet, String, String) {
     let fleet = Fleet::start().await;
-    let (kind, name) = (NamespaceKind::DnsPrivate, "platform.local");
+    let kind = NamespaceKind::DnsPrivate;
+    let name = "platform.local";
     let id = fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT);
     let arn = format!("arn:aws:servicediscovery:{REGION}:{OTHER_ACCOUNT}:namespace/{id}");
     (fleet, id, arn)

@@ -208,7 +208,8 @@ async fn hour_without_the_api_server_fills_no_dead_letter_queue() {
 #[tokio::test]
 async fn queue_is_the_one_of_the_settings_whatever_the_event_names() {
     let fleet = fleet().await;
-    let (own, other) = (queue(&fleet, "own", &[]), queue(&fleet, "other", &["web"]));
+    let own = queue(&fleet, "own", &[]);
+    let other = queue(&fleet, "other", &["web"]);
     let function = fleet.function_with(&[("QUEUE_URL", own.url())]).await;
     fleet.cluster.refuse("/", 500);
     assert_eq!(deliver(&function, &other).await.1.len(), 1);

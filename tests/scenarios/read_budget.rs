@@ -55,7 +55,8 @@ pub async fn after(fleet: &Fleet, syncs: usize) -> Function {
 
 /// Another party puts an instance in place of one of ours.
 pub fn replace(fleet: &Fleet, service: usize) {
-    let (name, foreign) = (name(service), [("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+    let name = name(service);
+    let foreign = [("AWS_INSTANCE_IPV4", "10.9.9.9")];
     let id = fleet.cloud_map.service_id("prod", &name);
     let instance = fleet.instances("prod", &name).into_keys().next().expect("one");
     fleet.cloud_map.withdraw(&id, &instance);
@@ -152,7 +153,8 @@ async fn change_of_the_cluster_is_made_by_the_next_sync_whatever_is_due() {
 #[tokio::test]
 async fn emptied_cluster_is_held_as_a_whole() {
     let fleet = large().await;
-    let (warm, new) = (warm(&fleet).await, cold(&fleet).await);
+    let warm = warm(&fleet).await;
+    let new = cold(&fleet).await;
     empty(&fleet);
 
     for (function, known) in [(warm, SERVICES), (new, FIRST)] {

@@ -53,7 +53,8 @@ async fn list_of_100_pages_is_read_in_every_fifth_minute_and_no_new_pod_waits_fo
     calls(&fleet, ["ListServices"]);
     for run in 1..=10 {
         minute(&fleet).await;
-        let (service, new) = (format!("web-{run}"), format!("10.99.0.{run}"));
+        let service = format!("web-{run}");
+        let new = format!("10.99.0.{run}");
         fleet.pods(&service, &[&format!("10.0.{run}.1"), &new]);
         let start = Instant::now();
 

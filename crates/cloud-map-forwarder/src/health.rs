@@ -159,8 +159,10 @@ struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("cloud_map_forwarder");
-        let (sent, rejected) = (Counter::default(), Counter::default());
-        let (delays, watch_failures) = (Histogram::new(DELAYS), Family::default());
+        let sent = Counter::default();
+        let rejected = Counter::default();
+        let delays = Histogram::new(DELAYS);
+        let watch_failures = Family::default();
         let ready = Gauge::default();
         registry.register("messages_sent", "Messages that the queue accepted", sent.clone());
         let help = "Messages that the queue rejected; each is sent again";

@@ -137,9 +137,11 @@ fn watch_all<'a>(
 /// A client that reports to `health` when the API server accepts a watch. kube's watcher does not: it resumes a broken
 /// watch without an event.
 fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
-    let (inner, health) = (client.clone(), health.clone());
+    let inner = client.clone();
+    let health = health.clone();
     let service = service_fn(move |request: Request<Body>| {
-        let (inner, health) = (inner.clone(), health.clone());
+        let inner = inner.clone();
+        let health = health.clone();
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         async move {
             let response = inner.send(request).await?;

@@ -69,7 +69,8 @@ fn assert_no_forged_line(text: &str, own: usize, case: &str) {
 
 /// What Markdown shows outside of its code, where it may be live.
 fn outside_of_code(markdown: &str) -> String {
-    let (mut outside, mut is_code) = (String::new(), false);
+    let mut outside = String::new();
+    let mut is_code = false;
     for line in markdown.lines() {
         if line.starts_with("```") {
             is_code = !is_code;

@@ -29,7 +29,8 @@ pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> 
     let status = ask::<Status>(&aws, &FunctionRequest::new("status", place.clone())).await?;
     let plan = ask::<Report>(&aws, &FunctionRequest::new("plan", place)).await?;
     let now = cloud_map_sync::time::Clock::system().now();
-    let (status, code) = (&status.parsed, plan.code());
+    let status = &status.parsed;
+    let code = plan.code();
     let page = HtmlPage { status, before: before.as_ref(), plan: &plan.parsed, now };
     write(&page.to_string())?;
     Ok(Code::from_success(status.ok && code != Code::Error))
@@ -124,7 +125,8 @@ fn write_filter(f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Resu
     }
     write!(f, "<nav aria-label=\"Clusters\"><a id=\"all\" href=\"#all\">all clusters</a>")?;
     for (at, cluster) in clusters.0.iter().enumerate() {
-        let (arn, label) = (html(cluster), clusters.label(cluster));
+        let arn = html(cluster);
+        let label = clusters.label(cluster);
         write!(f, " <a id=\"c{at}\" href=\"#c{at}\" title=\"{arn}\">{label}</a>")?;
     }
     writeln!(f, "</nav>")
@@ -153,7 +155,8 @@ impl HtmlPage<'_> {
 
     /// A bar with the share of each kind of party, and the same as text.
     fn bar(&self, split: Split) -> String {
-        let (mut bar, mut text) = (String::new(), String::new());
+        let mut bar = String::new();
+        let mut text = String::new();
         for (class, label, count) in self.parts(split).filter(|(.., count)| *count > 0) {
             let _ = write!(bar, "<i class=\"{class}\" style=\"flex-grow:{count}\"></i>");
             let _ = write!(text, "<span><i class=\"{class}\"></i>{label} {count}</span> ");
@@ -337,7 +340,8 @@ impl HtmlPage<'_> {
             let (about, changes): (Vec<&str>, Vec<&str>) =
                 lines.lines().map(str::trim).partition(|line| line.starts_with("clusterset "));
             let class = clusters.classes(&[cluster.cluster.as_str()].into());
-            let (label, about) = (clusters.label(&cluster.cluster), about.concat());
+            let label = clusters.label(&cluster.cluster);
+            let about = about.concat();
             writeln!(
                 f,
                 "<div class=\"row lines {class}\">\n<h3>{label}</h3>\n<p>{}</p>",

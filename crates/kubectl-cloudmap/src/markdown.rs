@@ -57,7 +57,8 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
 
 /// The exports and imports of a cluster. In a code block, since Markdown would take the signs for marks of its own.
 fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fmt::Result {
-    let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
+    let clusterset = report.clusterset.as_deref();
+    let member = report.cluster_id.as_deref();
     let of = clusterset.zip(member).map_or_else(
         || "Clusterset".to_owned(),
         |(clusterset, member)| format!("Clusterset {clusterset}, member {member}"),
@@ -203,7 +204,8 @@ impl PlanDifference {
                 scope(&after)
             ));
         }
-        let (mut old, mut new) = (rows_by_cluster(&before), rows_by_cluster(&after));
+        let mut old = rows_by_cluster(&before);
+        let mut new = rows_by_cluster(&after);
         let names: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
         let clusters = names.into_iter().filter_map(|name| {
             let rows = [old.remove(&name), new.remove(&name)].map(Option::unwrap_or_default);

@@ -199,7 +199,8 @@ impl Deployed {
             .timeout_config(timeouts.build())
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .build();
-        let (name, qualifier) = (name.to_owned(), qualifier.map(str::to_owned));
+        let name = name.to_owned();
+        let qualifier = qualifier.map(str::to_owned);
         Self { client: Client::from_conf(config), name, qualifier }
     }
 
@@ -223,7 +224,8 @@ impl Deployed {
         let answer = read.map_err(|error| self.refused("read the settings of", &error))?;
         let environment = answer.environment();
         if let Some(error) = environment.and_then(|environment| environment.error()) {
-            let (name, problem) = (self.name.clone(), error.message().unwrap_or("no reason given"));
+            let name = self.name.clone();
+            let problem = error.message().unwrap_or("no reason given");
             return Err(Error::NoSettings { name, problem: problem.to_owned() });
         }
         let variables = environment.and_then(|environment| environment.variables());
@@ -275,7 +277,8 @@ async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
         return work.await;
     }
     let label = escape(label, Output::Terminal);
-    let (start, mut every) = (Instant::now(), interval(Duration::from_secs(1)));
+    let start = Instant::now();
+    let mut every = interval(Duration::from_secs(1));
     let _line = TerminalLine;
     tokio::pin!(work);
     loop {

@@ -141,7 +141,8 @@ fn a_cut_answer_names_the_cut() {
     cut["cut"] = json!("the first 2 lines");
     let answer = read(cut);
     assert_eq!(answer.code(), Code::Changes);
-    let (table, markdown) = (answer.parsed.table(false), answer.parsed.markdown());
+    let table = answer.parsed.table(false);
+    let markdown = answer.parsed.markdown();
     assert!(table.contains("\n! the first 2 lines\n"), "{table}");
     assert!(markdown.contains("\nthe first 2 lines\n"), "{markdown}");
 }

@@ -220,7 +220,8 @@ fn other_service(caller: &Caller) -> Refusal {
 /// A test that means another Region or account asks for its registry first; a call there otherwise
 /// is a mistake.
 fn no_registry(caller: &Caller) -> Refusal {
-    let (region, account) = (&caller.region, &caller.principal.account);
+    let region = &caller.region;
+    let account = &caller.principal.account;
     let message = format!("the sandbox has no registry of account {account} in {region}");
     Refusal { code: "AccessDeniedException", message }
 }

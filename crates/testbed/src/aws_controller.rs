@@ -94,7 +94,8 @@ impl AwsController {
     pub fn export(&self) {
         for export in self.kubernetes.objects("serviceexports", "") {
             let text = |key: &str| export["metadata"][key].as_str().unwrap_or_default().to_owned();
-            let (namespace, name) = (text("namespace"), text("name"));
+            let namespace = text("namespace");
+            let name = text("name");
             let Some(service) = self.kubernetes.service_object(&namespace, &name) else { continue };
             self.add_finalizer(export.clone());
             let registry = self.cloud_map.ensure_service(&namespace, &name);
@@ -126,7 +127,8 @@ impl AwsController {
     /// An instance for each address and port of an endpoint, ready or not. Its id has neither the cluster nor the port
     /// of the Service, so of two with one target the last remains.
     fn wanted(&self, export: &Value, service: &Value) -> Vec<(String, Attributes)> {
-        let (namespace, name) = (&service["metadata"]["namespace"], &service["metadata"]["name"]);
+        let namespace = &service["metadata"]["namespace"];
+        let name = &service["metadata"]["name"];
         let created = export["metadata"]["creationTimestamp"].as_str().expect("a time");
         let created: k8s_openapi::jiff::Timestamp = created.parse().expect("a time");
         let kind = if service["spec"]["clusterIP"] == "None" { "Headless" } else { "ClusterSetIP" };
@@ -257,7 +259,8 @@ impl AwsController {
     fn derived(&self, import: &Value, cluster: &str, endpoints: &[&Attributes]) -> Value {
         let metadata = &import["metadata"];
         let text = |key: &str| metadata[key].as_str().expect("a text").to_owned();
-        let (namespace, import_name) = (text("namespace"), text("name"));
+        let namespace = text("namespace");
+        let import_name = text("name");
         let name = derived_name(&namespace, &import_name, cluster);
         if let Some(present) = self.kubernetes.service_object(&namespace, &name) {
             return present;
@@ -283,7 +286,8 @@ impl AwsController {
     fn fill(&self, service: &Value, import: &str, cluster: &str, endpoints: &[&Attributes]) {
         let metadata = &service["metadata"];
         let text = |key: &str| metadata[key].as_str().expect("a text").to_owned();
-        let (namespace, name) = (text("namespace"), text("name"));
+        let namespace = text("namespace");
+        let name = text("name");
         let slice_name = format!("{name}-slice");
         let mut slices = self.kubernetes.objects("endpointslices", &namespace).into_iter();
         let present = slices.find(|it| it["metadata"]["name"] == *slice_name);

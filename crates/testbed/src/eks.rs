@@ -60,7 +60,8 @@ impl Eks {
     /// Registers a cluster as ACTIVE; one of the same ARN is replaced, as when a cluster is made
     /// anew under its name.
     pub fn register(&self, server: &KubernetesServer) {
-        let (arn, server) = (server.identity().arn(), server.clone());
+        let arn = server.identity().arn();
+        let server = server.clone();
         self.insert(arn, move || Facts::of(&server));
     }
 

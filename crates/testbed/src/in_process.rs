@@ -83,7 +83,8 @@ pub(super) type ApiServers = Arc<Mutex<Vec<KubernetesServer>>>;
 /// Reaches these API servers, each under its endpoint.
 pub(super) fn api_servers(servers: ApiServers) -> Transport {
     Arc::new(move |config| {
-        let (servers, endpoint) = (servers.clone(), config.cluster_url.to_string());
+        let servers = servers.clone();
+        let endpoint = config.cluster_url.to_string();
         let read_timeout = config.read_timeout.unwrap_or(Duration::MAX);
         let carry = service_fn(move |request: Request<kube::client::Body>| {
             let found = {

@@ -41,7 +41,8 @@ impl ParameterStore {
     /// Keeps a parameter, as a SecureString.
     pub fn put(&self, region: &str, account: &str, name: &str, value: &str) {
         let place = (region.to_owned(), account.to_owned());
-        let (name, value) = (name.to_owned(), value.to_owned());
+        let name = name.to_owned();
+        let value = value.to_owned();
         self.state().parameters.push(Parameter { place, name, value });
     }
 
@@ -99,7 +100,8 @@ impl ParameterStore {
         if self.state().readable.contains(name) {
             return Ok(());
         }
-        let (user, region) = (caller.principal.arn(), &caller.region);
+        let user = caller.principal.arn();
+        let region = &caller.region;
         let account = &caller.principal.account;
         let text = format!(
             "User: {user} is not authorized to perform: ssm:{action} on resource: \

@@ -97,7 +97,8 @@ fn built(file: &str, sources: &[&str]) -> PathBuf {
 
 /// The files of a folder and of those below it.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    let mut folders = vec![folder.to_owned()];
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         let entries = fs::read_dir(&folder);
         for entry in entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {

@@ -56,7 +56,8 @@ impl Clusterset {
             let conditions = export["status"]["conditions"].as_array().cloned();
             let conflict = conditions.into_iter().flatten().find(|it| it["type"] == "Conflict");
             let conflict = conflict.expect("a condition");
-            let (status, reason) = (&conflict["status"], &conflict["reason"]);
+            let status = &conflict["status"];
+            let reason = &conflict["reason"];
             println!("   {} Conflict {status} {reason}", cluster.identity().name);
             let is_told = *status == "True" && *reason == "PortConflict";
             self.expect("both exports say so", is_told);

@@ -224,7 +224,8 @@ async fn check_rights(
     checks: &mut Vec<Check>,
 ) -> Result<(), kubernetes::Error> {
     for (verbs, resource) in rights {
-        let (mut allowed, mut missing) = (Vec::new(), Vec::new());
+        let mut allowed = Vec::new();
+        let mut missing = Vec::new();
         for verb in verbs {
             let may = kubernetes.may(verb, resource).await?;
             if may { allowed.push(*verb) } else { missing.push(*verb) }

@@ -139,7 +139,8 @@ impl Explanation {
         let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
         let own = of_place.filter(|it| it.service == self.service);
         let held_back = own.cloned().map(Line::from).collect();
-        let (namespace, name) = (place.namespace.clone(), place.name.clone());
+        let namespace = place.namespace.clone();
+        let name = place.name.clone();
         self.names.push(ExplainedName { namespace, name, facts, endpoints, held_back, discovery });
     }
 
@@ -289,7 +290,8 @@ impl Display for Discovery {
         if let Some(error) = &self.error {
             return write!(f, "! discovery  failed: {error}{dns}");
         }
-        let (ours, others) = (format_counts(&self.ours), format_counts(&self.others));
+        let ours = format_counts(&self.ours);
+        let others = format_counts(&self.others);
         write!(f, "= discovery  returns {ours} of this cluster and {others} of other owners{dns}")
     }
 }

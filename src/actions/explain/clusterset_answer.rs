@@ -141,7 +141,8 @@ impl ClustersetExplanation {
         if state == NamespaceState::Active {
             let adds = has_change(Kind::EndpointSlice, false);
             let merged = facts.known.named.merged.as_deref();
-            let (sources, owner) = (facts.sources, &facts.joined.owner);
+            let sources = facts.sources;
+            let owner = &facts.joined.owner;
             self.endpoints =
                 facts.members.fates(facts.name, merged, sources, owner, &present, adds);
         }
@@ -204,7 +205,8 @@ fn describe(condition: &Condition) -> String {
 }
 
 fn describe_import(import: &ServiceImport) -> String {
-    let (ips, ports) = (&import.ips, &import.spec.ports);
+    let ips = &import.ips;
+    let ports = &import.spec.ports;
     let parts = [
         Some(import.spec.kind.as_str().to_owned()),
         (!ips.is_empty()).then(|| join(ips, " ")),

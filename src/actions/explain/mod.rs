@@ -156,11 +156,13 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         name: &ServiceRef,
     ) -> Result<Explained, Box<Line>> {
-        let (own, selection) = (&joined.member, &joined.selection);
+        let own = &joined.member;
+        let selection = &joined.selection;
         let exported = joined.export(registry, selection, drop).await?;
         let overlays = exported.iter().map(|it| (own.cluster.clone(), it.overlay.clone()));
         let members = exported.iter().map(|_| (own.cluster.clone(), joined.arn().clone()));
-        let (overlays, members) = (overlays.collect(), members.collect());
+        let overlays = overlays.collect();
+        let members = members.collect();
         let served = Served { overlays, members, is_fresh: true };
         let read = registry.read_clusterset(&own.clusterset, selection.names(), &served).await;
         let read = read.map_err(|error| unread(&*error))?;
@@ -171,7 +173,8 @@ impl Invocation<'_> {
         let mut imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
         let import = imported.as_mut().and_then(|it| it.imports.get_mut(name));
         let of_plan = import.and_then(|it| it.sources.take());
-        let (exported, sources) = (exported.as_ref(), of_plan.as_ref().unwrap_or(&known.sources));
+        let exported = exported.as_ref();
+        let sources = of_plan.as_ref().unwrap_or(&known.sources);
         let facts = Facts { name, joined, exported, known, sources, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
         if exported.is_none_or(|it| !it.overlay.desired.services.contains_key(name)) {

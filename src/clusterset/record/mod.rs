@@ -136,7 +136,8 @@ pub fn read(
     };
     record.map(Some).map_err(|problem| {
         let service = (id != CLUSTER_RECORD).then(|| service_of(attributes)).flatten();
-        let (cluster, id) = (cluster.clone(), id.to_owned());
+        let cluster = cluster.clone();
+        let id = id.to_owned();
         Box::new(UnusableRecord { cluster, id, service, problem })
     })
 }
@@ -237,7 +238,8 @@ impl ExportRecord {
     pub fn write(&self) -> Result<Attributes, ExportTooLarge> {
         let export = as_recorded(&self.export);
         let text = ascii(&write_json(&export));
-        let (ports, characters) = (export.ports.len(), text.len());
+        let ports = export.ports.len();
+        let characters = text.len();
         if characters > MAXIMUM {
             return Err(ExportTooLarge { ports, characters });
         }

@@ -170,7 +170,8 @@ impl Clusterset {
         invocation: &Invocation<'_>,
     ) -> sources::Members<'s> {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
-        let (read, overlay) = ((registry, *has_all_members), &self.served.overlays);
+        let read = (registry, *has_all_members);
+        let overlay = &self.served.overlays;
         let mut members =
             sources::Members::new(read, clusterset, overlay, invocation.stale_before());
         members.is_unread = self.problem.is_some();
@@ -239,7 +240,8 @@ impl Clustersets<'_> {
             let Some(overlay) = set.and_then(|set| set.overlay_of(joined)) else { continue };
             let covers = names.only(|name| overlay.covers(name));
             if let Some(exports) = joined.exports_in_cluster(self.registry(joined), &covers).await {
-                let (held, let_pass) = (overlay.held.clone(), overlay.let_pass);
+                let held = overlay.held.clone();
+                let let_pass = overlay.let_pass;
                 let overlay = Overlay { held, let_pass, ..exports };
                 offered.insert(index, Offer::Exports(overlay));
             }

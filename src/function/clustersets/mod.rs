@@ -117,7 +117,8 @@ impl Function {
                 if let Some(obstacle) = self.silent.obstacle(index).filter(|_| !may_wait) {
                     return Some((index, Err(obstacle)));
                 }
-                let (cluster, asked) = (&self.settings.clusters[index], Instant::now());
+                let cluster = &self.settings.clusters[index];
+                let asked = Instant::now();
                 let joined = invocation.join(cluster, &selection).await?;
                 let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
                 self.silent.note(index, asked, has_failed);

@@ -26,7 +26,8 @@ impl Clustersets<'_> {
     ) {
         let Self { function, invocation, selections, members, .. } = *self;
         let Imports { sets, mut imported } = imports;
-        let (mode, mut reported) = (invocation.mode, BTreeSet::new());
+        let mode = invocation.mode;
+        let mut reported = BTreeSet::new();
         for (index, joined) in members {
             let mut report = joined.as_ref().map(Joined::report).unwrap_or_default();
             report.lines.extend(joined.as_ref().err().map(|obstacle| (**obstacle).clone()));

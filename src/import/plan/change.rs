@@ -135,7 +135,8 @@ impl Change {
             Kind::Service => Stage::RemovePorts,
             _ => Stage::RemoveEndpoints,
         };
-        let (content, detail) = (Content::default(), detail.to_owned());
+        let content = Content::default();
+        let detail = detail.to_owned();
         Self { stage, object, write: Write::Delete, content, detail }
     }
 

@@ -108,7 +108,8 @@ impl Derived {
             body["spec"]["clusterIP"] = json!(primary);
             body["spec"]["clusterIPs"] = json!(self.kept_ips);
         }
-        let (ports, families) = (&self.last.ports, &self.last.families);
+        let ports = &self.last.ports;
+        let families = &self.last.families;
         let detail = format!("{}, {}", join(families, " "), change::describe_ports(ports));
         change::creation(Stage::AddPorts, object, body, detail)
     }

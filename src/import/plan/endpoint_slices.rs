@@ -187,7 +187,8 @@ impl EndpointSource<'_> {
             // The API server refuses a name that occurs twice.
             let name =
                 name.unwrap_or_else(|| format!("{}-{port}", protocol.as_str().to_lowercase()));
-            let (protocol, number) = (*protocol, *number);
+            let protocol = *protocol;
+            let number = *number;
             served.insert(ExportedPort { name, protocol, number, app_protocol: None });
         }
         Some(served)

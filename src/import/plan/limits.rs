@@ -171,7 +171,9 @@ impl GuardedRun<'_> {
         // Those that could not be read are among the present ones; the limits count them apart.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let measure = Measure { extent: self.extent, instances, unread, is_old: false };
-        let (guard, now, cluster) = (self.guard, self.now, self.cluster.clone());
+        let guard = self.guard;
+        let now = self.now;
+        let cluster = self.cluster.clone();
         let run = Circumstances { guard, now, cluster, subject: LossSubject::Endpoints };
         let losses: Losses = losses.collect();
         let sightings = noted.map(|note| note.sightings(losses.keys())).unwrap_or_default();

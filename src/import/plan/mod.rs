@@ -90,7 +90,8 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     let derived = Derived::of(basis, &as_kind(Kind::Service));
     let has_ip = derived.as_ref().is_some_and(|it| !it.families.is_empty());
     let obstacle = (service.kind == ImportType::ClusterSetIp && !has_ip).then(|| {
-        let (exported, available) = (service.families.clone(), basis.available.to_vec());
+        let exported = service.families.clone();
+        let available = basis.available.to_vec();
         Reason::IpFamilyNotSupported { exported, available }
     });
     let ready = service_import::ready(basis, service, obstacle.as_ref());

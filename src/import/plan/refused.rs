@@ -215,7 +215,8 @@ pub(super) fn accepted<'a>(
     if basis.refused.is_empty() {
         return Cow::Borrowed(service);
     }
-    let (mut body, standing) = (body(service), basis.present.spec(kind));
+    let mut body = body(service);
+    let standing = basis.present.spec(kind);
     for (place, field) in known_in(kind, &body, basis.refused) {
         let of_webhook = standing.pointer(&place).filter(|_| field.is_changed);
         // An object without the field has its default.

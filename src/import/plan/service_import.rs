@@ -209,7 +209,8 @@ pub(super) fn status_change(
     };
     let body =
         change::difference(&status_json(present, declared), &status_json(&wanted, declared))?;
-    let (object, content) = (object(basis), Content::new(body));
+    let object = object(basis);
+    let content = Content::new(body);
     Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
 }
 

@@ -117,7 +117,8 @@ impl Shape<'_> {
         let mut labels = present.labels.clone();
         labels.extend(last.labels.clone());
         let ports = self.ports_in_transition(&last.ports);
-        let (ahead, refused) = (last.ahead.clone(), last.refused.clone());
+        let ahead = last.ahead.clone();
+        let refused = last.refused.clone();
         State { labels, ahead, refused, ports, endpoints }
     }
 
@@ -240,7 +241,8 @@ impl State {
 
     /// The numbers of endpoints that are new, gone and changed since another state.
     fn count_differences(&self, before: &Self) -> [usize; 3] {
-        let (before, after) = (before.by_address(), self.by_address());
+        let before = before.by_address();
+        let after = self.by_address();
         let added = after.keys().filter(|key| !before.contains_key(*key)).count();
         let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
         let is_changed = |(key, it): &(&&Addresses, &&SliceEndpoint)| {

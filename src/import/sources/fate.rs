@@ -88,7 +88,8 @@ impl Members<'_> {
                 }
             };
             let Candidate { ports, pod, .. } = candidate;
-            let (member, addresses) = (cluster.map(|it| it.to_string()), vec![address]);
+            let member = cluster.map(|it| it.to_string());
+            let addresses = vec![address];
             EndpointLine { member, addresses, ports, pod, condition: None, fate, detail }
         });
         lines.collect()
@@ -116,7 +117,8 @@ impl Members<'_> {
                 for address in endpoint.addresses() {
                     let ports = led_to.iter().filter(|it| it.address == address);
                     let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
-                    let (pod, ready) = (endpoint.pod.clone(), endpoint.ready);
+                    let pod = endpoint.pod.clone();
+                    let ready = endpoint.ready;
                     let absent = absent(cluster, address);
                     let candidate = Candidate { ports: ports.collect(), pod, ready, absent };
                     add(&mut all, (Some(cluster.clone()), address.to_string()), candidate);

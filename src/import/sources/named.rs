@@ -103,7 +103,8 @@ impl<'a> Members<'a> {
         &self,
         name: &ServiceRef,
     ) -> Result<(NamedInstances<'a>, Vec<(String, Skipped)>), String> {
-        let (mut all, mut skipped) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut skipped = Vec::new();
         for key in self.places.get(name).into_iter().flatten() {
             if let Some(problem) = &self.registry.services[*key].unreadable {
                 return Err(problem.clone());
@@ -199,7 +200,8 @@ impl OfMember {
             let mut endpoints = Vec::new();
             for it in published.endpoints.iter().flatten() {
                 let all = endpoints_of(exported, it, overlay.arn.region());
-                let (ready, is_leaving) = (it.ready, it.is_leaving());
+                let ready = it.ready;
+                let is_leaving = it.is_leaving();
                 excluded.extend(it.addresses().filter_map(|address| {
                     let has_port = all.iter().any(|endpoint| endpoint.address == address);
                     Some((address, excluded_for(it, address, has_port)?))
@@ -314,7 +316,8 @@ fn export_of_instances(
     let families: BTreeSet<Family> = families.collect();
     for (_, instance) in &all {
         let Some(port) = &instance.endpoint.port else { continue };
-        let (protocol, number) = (port.service_protocol, port.service_number);
+        let protocol = port.service_protocol;
+        let number = port.service_number;
         if !ports.iter().any(|it| (it.protocol, it.number) == (protocol, number)) {
             let name = port.service_name.clone();
             ports.push(ExportedPort { name, protocol, number, app_protocol: None });

@@ -34,8 +34,10 @@ fn pod(name: &str, address: &str) -> Value {
 fn format_endpoints(endpoints: &[Endpoint]) -> String {
     let lines = endpoints.iter().map(|endpoint| {
         let addresses: Vec<String> = endpoint.addresses().map(|it| it.to_string()).collect();
-        let (pod, zone) = (endpoint.pod.as_deref(), endpoint.zone.as_deref());
-        let (pod, zone) = (pod.unwrap_or("-"), zone.unwrap_or("-"));
+        let pod = endpoint.pod.as_deref();
+        let zone = endpoint.zone.as_deref();
+        let pod = pod.unwrap_or("-");
+        let zone = zone.unwrap_or("-");
         format!("{pod} {} {zone} {:?}", addresses.join("+"), endpoint.ports)
     });
     lines.collect::<Vec<_>>().join("\n")

@@ -136,7 +136,8 @@ impl Exporting<'_> {
         let Some(records) = records else {
             let cluster = world.owner.cluster.to_string();
             let report = ClusterReport { cluster, ..ClusterReport::default() };
-            let (overlay, outcomes) = (self.overlay(Desired::default()), BTreeMap::new());
+            let overlay = self.overlay(Desired::default());
+            let outcomes = BTreeMap::new();
             return Ok(PublishedExports { report, overlay, outcomes });
         };
         if let Some(export) = observation.desired.of_aws.first() {
@@ -168,7 +169,8 @@ impl Exporting<'_> {
         let (of_denied, ended): (_, BTreeSet<_>) = ended.partition(|it| denied.contains(it));
         let former = kept.ended_under_former_ids(&observed);
         let gone = world.without_claims(&ended | &former).await?;
-        let (ended, returned) = (&(&ended & &gone) | &of_denied, &former - &gone);
+        let ended = &(&ended & &gone) | &of_denied;
+        let returned = &former - &gone;
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);

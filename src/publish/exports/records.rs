@@ -92,7 +92,8 @@ impl<'w> Kept<'w> {
             None => {}
         }
         let former = former(world, member, selection).await;
-        let (only_imports, failure) = (false, None);
+        let only_imports = false;
+        let failure = None;
         Ok(Self { world, member, observation, key, only_imports, former, failure })
     }
 
@@ -193,7 +194,8 @@ impl<'w> Kept<'w> {
     fn records(&self, wanted: RecordsById) -> WantedRecords {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_group = !self.observation.registry.services.contains_key(&self.key);
-        let (ended, taken_off) = (BTreeSet::new(), Vec::new());
+        let ended = BTreeSet::new();
+        let taken_off = Vec::new();
         WantedRecords { place, wanted, ended, in_one_group, taken_off }
     }
 
@@ -325,7 +327,8 @@ impl Kept<'_> {
     }
 
     fn own_record(&self, only_imports: bool, heartbeat: Timestamp) -> RecordsById {
-        let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
+        let owner = self.world.owner.clone();
+        let clusterset = self.member.clusterset.clone();
         let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
         RecordsById::from([(CLUSTER_RECORD.to_owned(), (no_service(), record.write()))])
     }
@@ -381,7 +384,8 @@ impl Kept<'_> {
         let task = Task::Purge(&DeregisterReason::ClusterIdChanged);
         let execution = Execution::of_registry(task, world.registry, options);
         for registry in record::parts(former) {
-            let (owner, rules) = (world.owner.clone(), world.rules.clone());
+            let owner = world.owner.clone();
+            let rules = world.rules.clone();
             let observation = Observation::new(owner, rules, world.now, registry);
             report = report.with(execution.carry_out(&observation).await.report);
         }

@@ -181,7 +181,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn reads_are_over_after_four_fifths_of_the_time() {
-        let (start, deadline) = (Instant::now(), Deadline::after(Duration::from_mins(5)));
+        let start = Instant::now();
+        let deadline = Deadline::after(Duration::from_mins(5));
         let budget = Budget::new(ReadLimit::of_person(deadline));
         assert!((0..9000).all(|_| budget.spend(3)) && !budget.has_left());
         budget.over().await;

@@ -87,7 +87,8 @@ impl World<'_> {
         mut registry: Registry,
     ) -> Observation {
         self.leave_records_out(&mut registry);
-        let (owner, rules) = (self.owner.clone(), self.rules.clone());
+        let owner = self.owner.clone();
+        let rules = self.rules.clone();
         let read = Observation::new(owner, rules, self.now, registry);
         Observation { extent: Extent::of(selection, self.confirmed), desired, ..read }
     }
@@ -278,7 +279,8 @@ impl World<'_> {
         });
         let marks = observed.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
-        let (memory, owner) = (&self.registry.memory, &self.owner);
+        let memory = &self.registry.memory;
+        let owner = &self.owner;
         let ours = unread::seen_as_ours(observed).map(|service| service.arn.clone());
         memory.known().ours.extend(ours);
         let unread = is_whole.then(|| unread::keys(observed));

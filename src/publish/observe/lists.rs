@@ -163,7 +163,8 @@ impl SharedRegistry {
     ) -> Result<Vec<&'a Namespace>, Failure> {
         let known = &self.memory.mirror().namespaces_of_services();
         let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
-        let (wanted, account) = (&wanted.collect::<BTreeMap<_, _>>(), self.account.get());
+        let wanted = &wanted.collect::<BTreeMap<_, _>>();
+        let account = self.account.get();
         let on_page = async |listed: Vec<ListedService>, start: Moment| {
             let own = listed.into_iter().filter(|listed| {
                 account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref()

@@ -131,7 +131,8 @@ impl Mirror {
         self.services.retain(|key, _| counts.contains_key(&key.namespace));
         let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
         let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
-        let (stand_until, read) = (listed.at + NAMESPACES_STAND, namespaces.clone());
+        let stand_until = listed.at + NAMESPACES_STAND;
+        let read = namespaces.clone();
         self.namespaces = Some(ReadNamespaces { listed, stand_until, namespaces: read });
         namespaces
     }
@@ -434,7 +435,8 @@ impl Mirror {
     }
 
     fn entries_of(&self, namespace: &str) -> impl Iterator<Item = (&ServiceKey, &Entry)> + use<'_> {
-        let (namespace, name) = (namespace.to_owned(), String::new());
+        let namespace = namespace.to_owned();
+        let name = String::new();
         let first = ServiceKey { namespace: namespace.clone(), name };
         self.services.range(first..).take_while(move |(key, _)| key.namespace == namespace)
     }
@@ -500,7 +502,8 @@ mod tests {
         let key = key("web");
         let began = mirror.take_moment(Timestamp::UNIX_EPOCH);
         mirror.see(&key, &service, began);
-        let (instances, registered_by) = (Instances::default(), BTreeSet::new());
+        let instances = Instances::default();
+        let registered_by = BTreeSet::new();
         let reading = Reading::Instances { instances, registered_by };
         mirror.keep_read(&Unread::new(&key, &service), reading, began);
         assert!(!mirror.is_due(&key));
@@ -513,7 +516,8 @@ mod tests {
 
     #[test]
     fn list_drops_at_its_end_the_services_that_it_has_not_shown() {
-        let (mut mirror, at) = (Mirror::default(), Timestamp::UNIX_EPOCH);
+        let mut mirror = Mirror::default();
+        let at = Timestamp::UNIX_EPOCH;
         let service =
             |name: &str| CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
         let before = mirror.take_moment(at);
@@ -599,7 +603,8 @@ mod tests {
         let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
         for name in ["own", "other"] {
             let of = Unread::new(&key(name), &mirror.listed(&key(name)).expect("an entry"));
-            let (instances, registered_by) = (Instances::default(), BTreeSet::new());
+            let instances = Instances::default();
+            let registered_by = BTreeSet::new();
             mirror.keep_read(&of, Reading::Instances { instances, registered_by }, now);
         }
         assert_eq!(oldest(&mirror, 9, &["own"]), "own web");

@@ -156,7 +156,8 @@ impl World<'_> {
     /// Reads the entries of services on whose settings the plan rests and that no list of this run has shown: a list stands
     /// for longer than a change of the service by another writer, or by this function.
     async fn read_old_entries(&self, observed: &mut Observation) -> Result<(), Error> {
-        let (registry, began) = (self.registry, self.registry.began);
+        let registry = self.registry;
+        let began = self.registry.began;
         let is_old = |key: &ServiceKey| !registry.memory.mirror().is_seen_since(key, began);
         if !observed.registry.services.keys().any(is_old) {
             return Ok(());
@@ -209,7 +210,8 @@ impl World<'_> {
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
         let mut keys = unread::tags_needed(observation);
-        let (memory, registry) = (&self.registry.memory, &mut observation.registry);
+        let memory = &self.registry.memory;
+        let registry = &mut observation.registry;
         keys.retain(|key| {
             let Some(service) = registry.services.get_mut(key) else { return false };
             let known = memory.known().others.get(&service.arn).cloned();
@@ -303,7 +305,8 @@ impl World<'_> {
             let now = self.registry.take_moment();
             self.registry.at_least(&mut registry, &keys, now).await?;
         }
-        let (owner, rules) = (self.owner.clone(), self.rules.clone());
+        let owner = self.owner.clone();
+        let rules = self.rules.clone();
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
     }
 }

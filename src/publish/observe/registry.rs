@@ -235,7 +235,8 @@ impl SharedRegistry {
         registry: &mut Registry,
         scope: &RereadScope,
     ) -> Result<(), Failure> {
-        let (now, new) = (self.take_moment(), registry.missing(&scope.keys));
+        let now = self.take_moment();
+        let new = registry.missing(&scope.keys);
         if scope.with_entries {
             self.look_up(registry, &scope.keys, self.began).await?;
         } else {

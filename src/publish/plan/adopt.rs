@@ -96,7 +96,8 @@ impl Adoption {
     /// one they are those of the instances that are ours by then, since Cloud Map may have refused an adoption.
     pub fn plan(&self, observation: &Observation) -> Plan {
         let Observation { holders, affected, .. } = observation;
-        let (registry, owner) = (&observation.registry, &observation.owner);
+        let registry = &observation.registry;
+        let owner = &observation.owner;
         let mut adopting = Plan::default();
         for (key, holder) in holders.asked_by(affected) {
             if !registry.services.contains_key(key) {
@@ -231,7 +232,8 @@ impl Plan {
                 let mut differences = Difference::between(present, &attributes);
                 differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
                 let adopted = Some(Box::new(Adopted { present: present.clone(), former }));
-                let (place, exchange) = (place.clone(), None);
+                let place = place.clone();
+                let exchange = None;
                 let change =
                     Change::Rewrite { place, instance, attributes, differences, exchange, adopted };
                 self.add(service.clone(), change);

@@ -85,7 +85,8 @@ impl Change {
         attributes: Attributes,
         differences: Vec<Difference>,
     ) -> Self {
-        let (exchange, adopted) = (None, None);
+        let exchange = None;
+        let adopted = None;
         Self::Rewrite { place, instance, attributes, differences, exchange, adopted }
     }
 

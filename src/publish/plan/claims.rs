@@ -212,7 +212,9 @@ impl ServiceClaims {
         if let Err(denial) = rule(observation, service) {
             return Self { excluded: vec![(None, Reason::NotAllowed(denial))], ..Self::default() };
         }
-        let (mut keys, mut excluded, mut unresolved) = (Vec::new(), Vec::new(), None);
+        let mut keys = Vec::new();
+        let mut excluded = Vec::new();
+        let mut unresolved = None;
         match &annotated.claims {
             Ok(claims) => {
                 for name in &claims.names {

@@ -140,7 +140,8 @@ impl Comparing<'_> {
             return comparison.held_back.push(reason);
         };
         let limit = || {
-            let (instance, problem) = (id.clone(), attributes.beyond_limits_with_note()?);
+            let instance = id.clone();
+            let problem = attributes.beyond_limits_with_note()?;
             Some(Reason::AttributeLimit { instance, problem })
         };
         if let Some(reason) = refused.clone().or_else(limit) {
@@ -150,7 +151,8 @@ impl Comparing<'_> {
         comparison.record(new_id, || InstanceFate::registered(&id, None));
         comparison.new += 1;
         comparison.is_missing = true;
-        let (place, attributes) = (self.place.clone(), attributes.clone());
+        let place = self.place.clone();
+        let attributes = attributes.clone();
         let change = Change::Register { place, instance: id.clone(), attributes };
         comparison.instances.insert(id, change);
     }

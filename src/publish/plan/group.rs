@@ -105,7 +105,8 @@ impl RereadScope {
             unannotated: unannotated.collect(),
             ..concerned
         };
-        let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
+        let owner = observation.owner.clone();
+        let rules = observation.rules.clone();
         let narrow = Observation::new(owner, rules, observation.now, registry);
         Observation { extent: observation.extent, look: Look::Group, desired, ..narrow }
     }

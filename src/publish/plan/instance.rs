@@ -305,7 +305,8 @@ mod tests {
         let exporter = Owner { flow: Flow::Exports, ..owner_of("blue") };
         let task = "0123456789abcdef0123456789abcdef";
         let uuid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
-        let (capitals, longer) = (uuid.to_uppercase(), format!("{uuid}-1"));
+        let capitals = uuid.to_uppercase();
+        let longer = format!("{uuid}-1");
         let attributes = |key: &str| Attributes::from([(key.to_owned(), "x".to_owned())]);
         let place = Attributes::from([("AVAILABILITY_ZONE", "x"), ("REGION", "x")]);
         let mut adopted = marks.write(&owner_of("green"));

@@ -111,7 +111,8 @@ fn unjudged(observation: &Observation, fates: Option<Fates>) -> Plan {
     let held_back = observation.holders.held_back(observation);
     let mut plan = Plan { held_back, fates, ..Plan::default() };
     for service in &observation.left {
-        let (service, reason) = (service.clone(), Reason::LeftToFullSync);
+        let service = service.clone();
+        let reason = Reason::LeftToFullSync;
         plan.held_back.push(HeldBack { service, place: None, reason });
     }
     let compared = plan.add_names(observation);

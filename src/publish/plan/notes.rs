@@ -247,6 +247,7 @@ pub fn set_note(attributes: &mut Attributes, text: Option<&str>) {
 /// The difference in a note for the report: only the time at its start.
 fn difference(present: Option<&str>, text: Option<&str>) -> Difference {
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
-    let (present, wanted) = (present.map(time), text.map(time));
+    let present = present.map(time);
+    let wanted = text.map(time);
     Difference { attribute: SIGHTING.to_owned(), present, wanted }
 }

@@ -58,7 +58,8 @@ impl WantedRecords {
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, wanted)) = self.wanted.get(id) else { return };
         let planned_for = if self.in_one_group { no_service() } else { service.clone() };
-        let (place, instance) = (self.place.clone(), id.to_owned());
+        let place = self.place.clone();
+        let instance = id.to_owned();
         let Some(present) = observation.registry.instance(&place.key, id) else {
             let attributes = wanted.clone();
             return plan.add(planned_for, Change::Register { place, instance, attributes });

@@ -364,7 +364,9 @@ impl<'a> Removals<'a> {
         };
         let under = |key: &ServiceKey| match (holders.holder(key), self.compared.get(key)) {
             (Some(holder), _) if !holders.holds(key, service) => {
-                let (renamed, name, holder) = (renamed(), name(key), holder.clone());
+                let renamed = renamed();
+                let name = name(key);
+                let holder = holder.clone();
                 Some(WaitsFor::ContestedName { renamed, name, holder })
             }
             (_, Some(comparison)) if comparison.is_whole() => None,

@@ -94,7 +94,8 @@ pub fn new_service(
         }
     };
     let name = claims.names.iter().find(same)?.clone();
-    let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
+    let namespace = namespace.clone();
+    let ttl = claims.ttl.unwrap_or(DEFAULT_TTL);
     let routing_policy = claims.routing_policy.unwrap_or_default();
     Some(NewService { namespace, name, kind, ttl, routing_policy })
 }
@@ -264,7 +265,8 @@ impl Plan {
         comparison: &mut Comparison,
     ) {
         let Observation { registry, desired, owner, rules, .. } = observation;
-        let (key, held_back) = (&place.key, &mut comparison.held_back);
+        let key = &place.key;
+        let held_back = &mut comparison.held_back;
         let service = registry.services.get(key).zip(desired.claims(holder));
         if let Some((service, claims)) = service {
             let namespace = registry.namespaces.get(&key.namespace).into_iter();
@@ -312,7 +314,8 @@ impl Plan {
 impl Reason {
     /// The reason why a cluster without an instance in a service does not update it.
     pub fn ttl_without_instance(update: &ServiceUpdate) -> Self {
-        let (present, wanted) = (seconds(&update.present), update.ttl);
+        let present = seconds(&update.present);
+        let wanted = update.ttl;
         Self::TtlStays { present, wanted, why: TtlObstacle::NoInstance }
     }
 }

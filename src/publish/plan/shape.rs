@@ -92,7 +92,8 @@ impl InstanceTemplate<'_> {
     ) -> Vec<Result<Attributes, Unfit>> {
         let carried = self.carried(publishable);
         let at_port = |port: Result<Option<u16>, Reason>| {
-            let (addresses, port) = (carried.clone()?, port?);
+            let addresses = carried.clone()?;
+            let port = port?;
             let texts = [
                 (IPV4, addresses.ipv4.map(|address| address.to_string())),
                 (IPV6, addresses.ipv6.map(|address| address.to_string())),

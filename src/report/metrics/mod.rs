@@ -367,7 +367,8 @@ mod tests {
         let counts = Counts { registered: 2, ..Counts::default() };
         let error = (unreadable > 0).then(|| "no answer".to_owned());
         let whole_cluster = whole != Whole::Nothing;
-        let (cluster, whole) = ("blue".to_owned(), whole == Whole::Everything);
+        let cluster = "blue".to_owned();
+        let whole = whole == Whole::Everything;
         let cluster =
             ClusterReport { cluster, counts, error, whole: whole_cluster, ..Default::default() };
         let mut report = Report::new(mode, vec![cluster]);

@@ -77,7 +77,8 @@ impl Apart {
 #[tokio::test]
 async fn clusters_of_two_accounts_and_regions_share_the_registry_of_a_third_by_role() {
     let apart = Apart::start().await;
-    let (role, account) = ("arn:aws:iam::777788889999:role/registry-writer", "777788889999");
+    let role = "arn:aws:iam::777788889999:role/registry-writer";
+    let account = "777788889999";
     apart.fleet.sandbox.role(role, None);
     let registry = apart.fleet.sandbox.cloud_map_of("eu-north-1", account);
     registry.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue"), &apart.arn]);

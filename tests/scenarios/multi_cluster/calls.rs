@@ -137,7 +137,8 @@ async fn endpoint_of_a_member_that_another_function_serves_leaves_with_the_next_
         exported(&members.green, service(name), &[&format!("10.1.{index}.1")]);
     }
     members.converge().await;
-    let (green, blue) = (members.serving("green", &[]).await, members.serving("blue", &[]).await);
+    let green = members.serving("green", &[]).await;
+    let blue = members.serving("blue", &[]).await;
     let blue = blue.with_most_reads(1);
     for _ in 0..2 * SERVICES.len() {
         sync(&blue).await;

@@ -43,7 +43,8 @@ impl Many {
         let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
         fleet.cloud_map.watch_over(crate::fleet::OWNER, &arns);
         // What a process remembers for a minute must not depend on the speed of the machine.
-        let (clock, names) = (StandInClock::new(), names.join(","));
+        let clock = StandInClock::new();
+        let names = names.join(",");
         let function = serving(&fleet, &clock, &names, settings).await;
         Self { fleet, clusters, function, clock, names }
     }

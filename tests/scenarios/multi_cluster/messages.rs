@@ -97,7 +97,8 @@ async fn deregistered_endpoint_and_record_are_registered_again_and_imports_stay(
     let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
     members.clock.advance(Duration::from_mins(1));
     let find = |namespace: &str, name: &str| members.fleet.cloud_map.service_id(namespace, name);
-    let (endpoints, records) = (find("shop", "web"), find("clusterset.shop-set", "blue"));
+    let endpoints = find("shop", "web");
+    let records = find("clusterset.shop-set", "blue");
     let all = "blue 10.0.0.1:8080 10.0.0.2:8080";
 
     deregister(&members, &endpoints, "tcp-").await;
@@ -147,7 +148,8 @@ async fn message_about_a_cluster_says_nothing_of_its_other_names() {
         });
         let web = "blue 10.0.0.1:8080, green 10.1.0.1:8080".to_owned();
         let web = web + if is_read { " 10.1.0.9:8080" } else { "" };
-        let (api, why) = ("blue 10.0.0.2:8080, green 10.1.0.2:8080", format!("{bodies:?}"));
+        let api = "blue 10.0.0.2:8080, green 10.1.0.2:8080";
+        let why = format!("{bodies:?}");
         members.assert_imported("web", &web, &why);
         members.assert_imported("api", api, &why);
     }

@@ -83,7 +83,8 @@ impl Members {
     /// Both serve the API and have the namespace `shop`; nothing is exported.
     async fn start() -> Self {
         let fleet = Fleet::start().await;
-        let (blue, green) = (fleet.cluster.clone(), fleet.green().await);
+        let blue = fleet.cluster.clone();
+        let green = fleet.green().await;
         join(&blue, "blue", &["shop"]);
         join(&green, "green", &["shop"]);
         let clock = StandInClock::new();

@@ -140,7 +140,8 @@ async fn cluster_moves_over_under_a_new_id_and_no_other_cluster_loses_it() {
     let ip = |cluster: &KubernetesServer| {
         cluster.service_import("shop", "web").expect("an import")["spec"]["ips"].clone()
     };
-    let (ip_of_green, ip_of_aws) = (ip(&members.green), ip(amber));
+    let ip_of_green = ip(&members.green);
+    let ip_of_aws = ip(amber);
 
     // Its controller is at zero. The cluster has a new id, and its exports stand beside those of the controller.
     moving.take_finalizers_off();

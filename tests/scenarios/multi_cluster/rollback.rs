@@ -39,7 +39,8 @@ async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are()
     exported(blue, web(), &["10.0.0.1", "10.0.0.2"]);
     exported(green, web(), &["10.1.0.1"]);
     members.converge().await;
-    let (before, of_green) = (instances(&members), objects(green));
+    let before = instances(&members);
+    let of_green = objects(green);
     let exported = before.values().filter(|it| it.contains_key("cloud-map-sync/exporter"));
     assert_eq!(exported.count(), 7, "{before:#?}");
     // What is different by now is left to the release that knows exports.

@@ -44,7 +44,8 @@ impl Members {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        let (payload, end) = (json!({ "action": "sync" }), Deadline::after(Duration::from_mins(1)));
+        let payload = json!({ "action": "sync" });
+        let end = Deadline::after(Duration::from_mins(1));
         tokio::select! {
             () = look => {}
             answer = invoke_until(&self.function, &payload, end) => {

@@ -40,7 +40,8 @@ async fn among_700() -> Fleet {
 
 /// The answer of a new process, which comes in time, could read the cluster, and says what it has not read.
 async fn asked(function: &Function, payload: &Value) -> Report {
-    let (start, deadline) = (Instant::now(), Deadline::after(seconds(TIME)));
+    let start = Instant::now();
+    let deadline = Deadline::after(seconds(TIME));
     let answer = Box::pin(invoke_until(function, payload, deadline)).await;
     let took = start.elapsed();
     let report = answer.report.unwrap_or_else(|| panic!("{payload}: {:?}", answer.response));

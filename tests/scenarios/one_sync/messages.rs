@@ -81,7 +81,8 @@ async fn message_about_a_pod_that_ended_costs_ten_calls_and_the_address_is_gone(
 
             let answer = invoke(&function, &batch_of(std::slice::from_ref(&body))).await;
 
-            let (took, calls) = (start.elapsed(), calls(&fleet));
+            let took = start.elapsed();
+            let calls = calls(&fleet);
             let counts = fleet.cloud_map.counts();
             assert!(calls <= 10, "{body}: {calls} calls in {took:?}: {counts:?}");
             let found = fleet.addresses("prod", "worker");
@@ -153,7 +154,8 @@ async fn new_process_leaves_a_message_about_a_deleted_service_to_the_next_full_s
 
     let answer = invoke(&function, &about(&[7])).await;
 
-    let (took, text) = (start.elapsed(), text(&answer));
+    let took = start.elapsed();
+    let text = text(&answer);
     assert!(took < seconds(25), "{took:?}: {text}");
     assert_eq!(failures(&answer), [""; 0], "{text}");
     assert!(text.contains("shop/web-7") && text.contains("full sync"), "{text}");

@@ -114,6 +114,7 @@ fn name_the_right(case: &Case, lines: &[String]) -> Result<(), String> {
     if naming.len() == 1 && naming[0].contains(case.thing) {
         return Ok(());
     }
-    let (thing, all) = (case.thing, lines.join("\n  "));
+    let thing = case.thing;
+    let all = lines.join("\n  ");
     Err(format!("{} lines name the right, not one with {thing:?}:\n  {all}", naming.len()))
 }

@@ -55,7 +55,9 @@ pub fn case(
     situation: Situation,
     thing: &'static str,
 ) -> (Right, Case) {
-    let (group, resource, verb) = (group.to_owned(), resource.to_owned(), verb.to_owned());
+    let group = group.to_owned();
+    let resource = resource.to_owned();
+    let verb = verb.to_owned();
     let right = Right { group, resource, verb };
     let Right { group, resource, verb } = &right;
     let refusal = format!("cannot {verb} resource \"{resource}\" in API group \"{group}\"");

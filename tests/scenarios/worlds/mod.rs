@@ -119,7 +119,8 @@ fn play_all(of_test: u64, (unit, count): (&str, u64), length: Length) {
     let has_found = number("WORLD").is_none() && !length.is_long && length.most_reads.is_none();
     let found = FOUND.iter().filter(|_| has_found).map(|(flows, seed, _)| (*flows, *seed));
     let worlds = found.chain((first..first + count).map(|seed| (asked.as_str(), seed)));
-    let (mut played, mut broken) = (0, Vec::new());
+    let mut played = 0;
+    let mut broken = Vec::new();
     for (flows, seed) in worlds.filter(|(_, seed)| seed % TESTS == of_test) {
         played += 1;
         if let Err(problem) = play((flows, seed), length) {

@@ -95,7 +95,9 @@ impl Scene {
         } else {
             self.fleet.sandbox.another_process()
         };
-        let (function, turn, most_reads) = (OnceCell::new(), Mutex::default(), self.most_reads);
+        let function = OnceCell::new();
+        let turn = Mutex::default();
+        let most_reads = self.most_reads;
         let ours = RefCell::default();
         let clock = self.stopped.as_ref().map_or_else(tokio_clock, StandInClock::clock);
         Rc::new(Process { settings, sandbox, most_reads, clock, function, turn, ours })

@@ -117,7 +117,8 @@ impl Scene {
     /// What is under way comes to its end, and so much time passes after it: a heartbeat is due at once then, and not
     /// some syncs later.
     pub async fn finish(&mut self, after: Duration) -> Result<(), String> {
-        let (mut waited, mut rested) = (Duration::ZERO, Duration::ZERO);
+        let mut waited = Duration::ZERO;
+        let mut rested = Duration::ZERO;
         while rested < after || !self.runs.is_empty() {
             let pause = Duration::from_secs(1);
             sleep(pause).await;
@@ -190,8 +191,8 @@ impl Scene {
         let calls = self.fleet.cloud_map.calls().into_iter();
         let lists = calls.filter(|it| it.operation == "ListInstances" && it.status == 200);
         let read: BTreeSet<String> = lists.filter_map(|it| it.service).collect();
-        let (mut unread, mut ours) =
-            (self.unread(&report), self.processes[number].ours.borrow_mut());
+        let mut unread = self.unread(&report);
+        let mut ours = self.processes[number].ours.borrow_mut();
         unread.retain(|it| !read.contains(it));
         if let Some(unread) = unread.iter().find(|it| ours.contains(*it)) {
             return Err(format!("a sync is good that did not read {unread} of ours:\n{report}"));
@@ -275,13 +276,15 @@ impl Scene {
         last: usize,
         left: Option<&[String]>,
     ) -> Result<(), String> {
-        let (start, stood) = (self.registry(), clusterset::Stood::of(self));
+        let start = self.registry();
+        let stood = clusterset::Stood::of(self);
         let shown = |problem: String, reports: &[Report]| {
             let reports: Vec<_> = reports.iter().map(in_full).collect();
             format!("{problem}\n{}", reports.join("\n"))
         };
         let mut reports = self.sync_all(last).await?;
-        let (first, stood_first) = (self.registry(), clusterset::Stood::of(self));
+        let first = self.registry();
+        let stood_first = clusterset::Stood::of(self);
         self.nothing_was_left(left).map_err(|it| shown(it, &reports))?;
         let left: Option<Vec<Unread>> = reports.iter().map(|it| self.may_leave(it)).collect();
         let left = left.filter(|_| !self.world.clusterset.is_on).map(|it| it.concat());
@@ -332,7 +335,8 @@ impl Scene {
         stood.at_rest(self).map_err(|it| shown(it, &reports))?;
         guard::held(&self.world, &start, &first, &rest).map_err(|it| shown(it, &reports))?;
         if is_whole {
-            let (left, minimum) = (clusterset::Stood::of(self), self.world.settings.guard_minimum);
+            let left = clusterset::Stood::of(self);
+            let minimum = self.world.settings.guard_minimum;
             let is_apart = self.world.clusterset.is_apart;
             let guarded = stood.is_guarded((&stood_first, is_apart), &left, minimum);
             guarded.map_err(|it| shown(it, &reports))?;
@@ -423,7 +427,8 @@ impl Scene {
             let served = self.world.services.keys().filter(|it| is_served(&self.world, it.0));
             let of_process = served.filter(|it| (it.0 + it.1) % self.agreeing() == process);
             let messages = of_process.map(|(cluster, name)| {
-                let (cluster, name) = (CLUSTERS[*cluster], NAMES[*name]);
+                let cluster = CLUSTERS[*cluster];
+                let name = NAMES[*name];
                 let body = json!({"cluster": cluster, "namespace": SHOP, "service": name});
                 message(&format!("{cluster}-{name}"), &body)
             });

@@ -70,7 +70,9 @@ pub struct Story {
 pub fn story(named: &str, length: Length) -> impl Strategy<Value = Story> + use<> {
     let flows =
         |has_annotated, has_exported| Flows { has_annotated, has_exported, is_obstructed: false };
-    let (annotated, exported, both) = (flows(true, false), flows(false, true), flows(true, true));
+    let annotated = flows(true, false);
+    let exported = flows(false, true);
+    let both = flows(true, true);
     let obstructed = Flows { is_obstructed: true, ..exported };
     let of_flows = match named {
         "annotated" => Just(annotated).boxed(),
@@ -126,7 +128,8 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
 
 impl fmt::Display for Story {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (operations, lag) = (self.operation_delay, self.list_lag);
+        let operations = self.operation_delay;
+        let lag = self.list_lag;
         if self.is_apart {
             writeln!(text, "Each cluster has a function of its own.")?;
         }

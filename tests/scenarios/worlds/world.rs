@@ -320,7 +320,8 @@ impl World {
             annotations.retain(|(other, _)| *other != key);
             annotations.push((key, value.to_owned()));
         }
-        let (hour, minute) = (service.created / 60, service.created % 60);
+        let hour = service.created / 60;
+        let minute = service.created % 60;
         let created = format!("2026-01-01T{hour:02}:{minute:02}:00Z");
         let new = Headless::new(SHOP, name).port("http", 8080).port("admin", 9090);
         let new = new.created(&created).uid(&format!("uid-{name}-{}", service.created));
@@ -357,7 +358,9 @@ impl Service {
     /// One with a selector and addresses of IPv4.
     pub fn plain(claim: Claim, prefix: &'static str, endpoints: BTreeMap<u8, Endpoint>) -> Self {
         let families = vec!["IPv4"];
-        let (has_selector, has_foreign_slice, created) = (true, false, 0);
+        let has_selector = true;
+        let has_foreign_slice = false;
+        let created = 0;
         Self { claim, prefix, has_selector, families, endpoints, has_foreign_slice, created }
     }
 

@@ -29,7 +29,8 @@ fn now(pending: &Pending) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_burst_becomes_one_message_shortly_after_its_first_change() {
-    let (pending, start) = (Pending::default(), Instant::now());
+    let pending = Pending::default();
+    let start = Instant::now();
     for _ in 0..20 {
         pending.add(service("web"));
         advance(Duration::from_millis(12)).await;
@@ -123,7 +124,8 @@ async fn a_partly_rejected_request_is_retried_after_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn the_whole_cluster_replaces_every_service() {
-    let (pending, start) = (Pending::default(), Instant::now());
+    let pending = Pending::default();
+    let start = Instant::now();
     pending.add(service("web"));
     advance(MOMENT).await;
     pending.add(SyncScope::Cluster);

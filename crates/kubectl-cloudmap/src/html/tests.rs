@@ -10,12 +10,14 @@ const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
 
 fn share(by: ShareOf, count: usize) -> Share {
     let ours = by == ShareOf::Cluster;
-    let (name, owner) = (ours.then(|| BLUE.to_owned()), ours.then(|| "sync".to_owned()));
+    let name = ours.then(|| BLUE.to_owned());
+    let owner = ours.then(|| "sync".to_owned());
     Share { by, name, owner, count }
 }
 
 fn service(name: &str, instances: Vec<Share>) -> ServiceStatus {
-    let (namespace, kind) = ("prod.local".to_owned(), "A".to_owned());
+    let namespace = "prod.local".to_owned();
+    let kind = "A".to_owned();
     ServiceStatus { namespace, name: name.to_owned(), kind, instances, ..ServiceStatus::default() }
 }
 
@@ -195,8 +197,8 @@ fn read_errors_come_first() {
     let unreadable = RegistryStatus::unreadable(None, "denied".to_owned());
     let status = Status::new("sync", Vec::new(), vec![unreadable]);
     let page = page(&status, None, &plan(&[]));
-    let (problem, services) =
-        (page.find("<p class=\"bad\">denied</p>"), page.find("<h2>Services by platform"));
+    let problem = page.find("<p class=\"bad\">denied</p>");
+    let services = page.find("<h2>Services by platform");
     assert!(problem.is_some() && problem < services, "{page}");
 }
 

@@ -63,7 +63,8 @@ fn region_of_a_named_cluster_is_in_its_server_its_name_or_its_sign_in_command() 
     let token = ["token", "-i", "blue"].as_slice();
     let west = "https://ABC.gr7.eu-west-1.eks.amazonaws.com";
     let variables = |name: &str| json!([{"name": name, "value": "eu-west-1"}]);
-    let (no, some) = (json!(null), Some("eu-west-1"));
+    let no = json!(null);
+    let some = Some("eu-west-1");
     for (cluster, server, command, arguments, environment, expected) in [
         (by_eksctl, "https://localhost", "aws", plain.as_slice(), &no, some),
         (by_eksctl, "https://localhost", "aws-iam-authenticator", token, &no, some),

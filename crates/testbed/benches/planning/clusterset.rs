@@ -54,7 +54,8 @@ impl Clusterset {
             Owner { id: "cloud-map-sync".into(), cluster: arn.clone(), flow: Flow::Exports };
         let of_records = record::namespace(&self.id);
         let records = ServiceRef::new(&of_records, member.cluster.as_str());
-        let (clusterset, heartbeat) = (self.id.clone(), Timestamp::UNIX_EPOCH);
+        let clusterset = self.id.clone();
+        let heartbeat = Timestamp::UNIX_EPOCH;
         let of_cluster =
             ClusterRecord { owner: owner.clone(), clusterset, heartbeat, only_imports: false };
         let of_cluster = of_cluster.write();
@@ -62,7 +63,8 @@ impl Clusterset {
         for (service, published) in services {
             let exported = published.export.as_ref().expect("an export");
             let export = exported.export.clone();
-            let (of_record, is_empty) = (owner.clone(), false);
+            let of_record = owner.clone();
+            let is_empty = false;
             let record =
                 ExportRecord { owner: of_record, service: service.clone(), export, is_empty };
             let written = record.write().expect("a small export");
@@ -97,8 +99,11 @@ fn member(index: usize, clusterset: &ClustersetId) -> (Member, ClusterArn) {
 fn registry() -> Registry {
     let namespaces = NAMESPACES.iter().chain(&["clusterset.bench"]).map(|name| {
         let id = format!("ns-{name}");
-        let (name, kind) = ((*name).to_owned(), NamespaceKind::Http);
-        let (arn, http_name, owner) = (None, Some(name.clone()), None);
+        let name = (*name).to_owned();
+        let kind = NamespaceKind::Http;
+        let arn = None;
+        let http_name = Some(name.clone());
+        let owner = None;
         (id.clone(), Namespace { id, arn, name, http_name, kind, owner })
     });
     Registry { namespaces: namespaces.collect(), ..Registry::default() }
@@ -110,7 +115,8 @@ fn place(export: usize) -> ServiceRef {
 }
 
 fn service(member: &Member, place: (usize, usize), endpoints: usize) -> PublishedService {
-    let (name, protocol) = ("http".to_owned(), Protocol::Tcp);
+    let name = "http".to_owned();
+    let protocol = Protocol::Tcp;
     let port = ExportedPort { name, protocol, number: 80, app_protocol: None };
     let exported = ExportedService {
         clusterset: member.clusterset.clone(),

@@ -103,7 +103,8 @@ fn stored(imported: Imported) -> Objects {
     for import in imported.imports.into_values() {
         let mut present = Present::default();
         for made in import.made {
-            let (object, number) = (made.change.object.clone(), stored.len());
+            let object = made.change.object.clone();
+            let number = stored.len();
             let body = present.body(&made.change).expect("a complete request");
             match made.change.write {
                 Write::Create => _ = stored.insert(object.clone(), created(body, number)),

@@ -59,7 +59,9 @@ fn desired(services: usize, pods: usize) -> Desired {
 fn namespace(index: usize) -> (String, Namespace) {
     let id = format!("ns-{index}");
     let arn = Some(format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}"));
-    let (name, kind, owner) = (format!("prod-{index}"), NamespaceKind::Http, None);
+    let name = format!("prod-{index}");
+    let kind = NamespaceKind::Http;
+    let owner = None;
     let http_name = Some(name.clone());
     (id.clone(), Namespace { id, arn, name, http_name, kind, owner })
 }

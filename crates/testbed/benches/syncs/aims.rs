@@ -120,7 +120,8 @@ fn beside_external_dns(report: &Report, small: &Table) -> Vec<Aim> {
     };
     let mut aims = Vec::new();
     if let Some(row) = small.row("in step, cold") {
-        let (calls, theirs) = (count(row.number_of_calls()), seconds(row.name, REFERENCE[1]));
+        let calls = count(row.number_of_calls());
+        let theirs = seconds(row.name, REFERENCE[1]);
         let what = "Calls of 200 x 5 in step, cold";
         aims.push(Aim::new(what, FEWEST_CALLS_IN_STEP, calls, "", MANY_CALLS));
         let what = "200 x 5 in step, cold: a tenth of ExternalDNS's time";

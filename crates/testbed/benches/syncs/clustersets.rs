@@ -147,7 +147,8 @@ impl World {
         let mut events = Events { what, ..Events::default() };
         for event in 0..EVENTS {
             cloud_map.forget_calls();
-            let (export, new) = (event % self.exports, event / self.exports + 1);
+            let export = event % self.exports;
+            let new = event / self.exports + 1;
             let (namespace, name) = place(export);
             let pods = pods(0, export, new);
             let address = address(0, export, PODS + new - 1);

@@ -59,7 +59,8 @@ impl ExternalDns {
         let first = self.once("first sync", &sandbox, &cloud_map, &kubeconfig).await;
         let next = self.once("in step, cold", &sandbox, &cloud_map, &kubeconfig).await;
         std::fs::remove_file(&kubeconfig).expect("it was just written");
-        let (name, rows) = (self.table_name(world.name), vec![first, next]);
+        let name = self.table_name(world.name);
+        let rows = vec![first, next];
         Table { name, rows, ..Table::default() }
     }
 
@@ -83,7 +84,8 @@ impl ExternalDns {
         };
         let took = start.elapsed();
         assert!(status.success(), "ExternalDNS ended with {status}: see {LOG}");
-        let (calls, throttled) = (cloud_map.counts(), cloud_map.throttled());
+        let calls = cloud_map.counts();
+        let throttled = cloud_map.throttled();
         Row { name, took, calls, throttled, forced: None, used }
     }
 

@@ -122,7 +122,8 @@ impl Used {
     pub fn by(process: Option<u32>) -> Option<Self> {
         let process = process?;
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).ok();
-        let (status, stat) = (read("status")?, read("stat")?);
+        let status = read("status")?;
+        let stat = read("stat")?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         let kib: f64 = peak.trim().strip_suffix("kB")?.trim().parse().ok()?;
         // After the name, which may hold anything and ends with the last parenthesis: utime and stime are the
@@ -149,7 +150,8 @@ impl Start {
     /// Starts both, again and again.
     pub async fn measure(function: &Binary, bare: &Binary) -> Self {
         let sandbox = Sandbox::start().await.cluster("blue").await;
-        let (mut of_function, mut of_bare) = (Vec::new(), Vec::new());
+        let mut of_function = Vec::new();
+        let mut of_bare = Vec::new();
         for _ in 0..STARTS {
             of_function.push(function.time_to_start(&sandbox).await);
             of_bare.push(bare.time_to_start(&sandbox).await);

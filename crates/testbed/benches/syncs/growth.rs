@@ -71,7 +71,8 @@ impl fmt::Display for Growth<'_> {
             let calls: usize = size.in_step().values().sum();
             assert_eq!(row.number_of_calls(), calls, "the formula of {size:?}");
             let (quotas, _) = forced(&size.in_step(), 1.0);
-            let (processor, memory) = (row.used.processor_time, row.used.peak_memory);
+            let processor = row.used.processor_time;
+            let memory = row.used.peak_memory;
             write!(f, "| {} | {:.2} s | {quotas:.1} s ", size.members, row.seconds())?;
             writeln!(f, "| {processor:.2} s | {memory:.0} MB | {calls} | {requests} |")?;
         }

@@ -80,7 +80,8 @@ impl Report {
 
     fn start_and_size(&self) -> String {
         let mb = |bytes: u32| f64::from(bytes) / 1e6;
-        let (size, zipped) = (mb(self.binary.size), mb(self.binary.zipped));
+        let size = mb(self.binary.size);
+        let zipped = mb(self.binary.zipped);
         let Some(Start { function: (middle, least), bare: (bare, least_bare) }) = self.start else {
             return String::new();
         };

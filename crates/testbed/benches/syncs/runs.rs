@@ -24,7 +24,8 @@ pub async fn run(world: &World, binary: &Binary) -> Table {
     let mut function = binary.start(&sandbox, &settings).await;
     if world.is_registered {
         rows.push(full_sync(true, "in step, cold", &mut function, &cloud_map).await);
-        let (start, mut runs) = (Instant::now(), 1);
+        let start = Instant::now();
+        let mut runs = 1;
         while unread(&function.invoke(json!({ "action": "sync" })).await.expect("an answer")) > 0 {
             runs += 1;
         }
@@ -56,7 +57,8 @@ async fn load(world: &World, binary: &Binary, sandbox: &Sandbox, cloud_map: &Clo
         let id = cloud_map.service(&namespace, &name, ServiceKind::Http);
         cloud_map.tag(&id, "cloud-map-sync/owner", "cloud-map-sync");
         for pod in 0..world.pods {
-            let (pod_name, address) = (format!("{name}-{pod}"), address(service, pod));
+            let pod_name = format!("{name}-{pod}");
+            let address = address(service, pod);
             let attributes = model.iter().map(|(key, value)| match value.as_str() {
                 "web-0" => (key.as_str(), name.as_str()),
                 "web-0-0" => (key.as_str(), pod_name.as_str()),
@@ -123,9 +125,11 @@ async fn events(
 ) -> Events {
     let mut events = Events { what: "One pod changed", ..Events::default() };
     for event in 0..world.events {
-        let (service, new) = (event % world.services, event / world.services + 1);
+        let service = event % world.services;
+        let new = event / world.services + 1;
         let name = format!("web-{service}");
-        let (namespace, pods) = (world.namespace_of(service), pods(service, world.pods, new));
+        let namespace = world.namespace_of(service);
+        let pods = pods(service, world.pods, new);
         cluster.pods("shop", &name, &pods);
         let newest = address(service, world.pods + new - 1);
         let payload = if world.has_messages {

@@ -169,7 +169,8 @@ impl fmt::Display for Row {
         let forced = self.forced.filter(|forced| !forced.is_zero());
         let forced = forced.map_or_else(String::new, |it| format!("{:.1} s", it.as_secs_f64()));
         let ratio = self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-        let (took, calls) = (self.seconds(), Calls(&self.calls));
+        let took = self.seconds();
+        let calls = Calls(&self.calls);
         write!(f, "| {name} | {took:.2} s | {forced} | {ratio} | {throttled} ")?;
         write!(f, "| {processor_time:.2} s | {peak_memory:.0} MB | {calls} |")
     }
@@ -255,7 +256,8 @@ impl fmt::Display for Summary<'_> {
 /// The figures of a run. `tests/scale/measured.rs` reads them in this order.
 fn cell(row: &Row) -> String {
     let ratio = row.ratio().map_or_else(String::new, |ratio| format!(" ({ratio:.2} x)"));
-    let (processor, memory) = (row.used.processor_time, row.used.peak_memory);
+    let processor = row.used.processor_time;
+    let memory = row.used.peak_memory;
     let calls = row.number_of_calls();
     format!("{:.2} s{ratio}; {processor:.2} s; {memory:.0} MB; {calls}", row.seconds())
 }

@@ -126,7 +126,8 @@ impl World {
     /// Fills a sandbox with it.
     pub async fn seed(&self, tenant: Tenant) -> (Sandbox, KubernetesServer, CloudMap) {
         let sandbox = Sandbox::start().await.cluster("blue").await;
-        let (cluster, cloud_map) = (sandbox.kubernetes("blue"), sandbox.cloud_map());
+        let cluster = sandbox.kubernetes("blue");
+        let cloud_map = sandbox.cloud_map();
         let kind = match tenant {
             Tenant::Function => NamespaceKind::Http,
             Tenant::ExternalDns => NamespaceKind::DnsPrivate,

@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn an_empty_bucket_fills_at_its_rate_and_not_above_its_burst() {
-        let (mut buckets, quotas) =
-            (Buckets::default(), Quotas::none().limit("ListServices", 2.0, 3.0));
+        let mut buckets = Buckets::default();
+        let quotas = Quotas::none().limit("ListServices", 2.0, 3.0);
         let start = Instant::now();
         let mut taken = |seconds: f64| {
             let now = start + Duration::from_secs_f64(seconds);

@@ -51,8 +51,8 @@ impl State {
     }
 
     fn asked_for<'a>(&'a self, input: Input<'a>) -> Checked<(&'a str, &'a Service)> {
-        let (http_name, name) =
-            (input.text("NamespaceName", 1024)?, input.text("ServiceName", 127)?);
+        let http_name = input.text("NamespaceName", 1024)?;
+        let name = input.text("ServiceName", 127)?;
         let owner = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
         let mut all = self.namespaces.iter().filter(|(_, namespace)| namespace.owner == owner);
         let namespace = all.find(|(_, namespace)| namespace.http_name == http_name);

@@ -37,7 +37,8 @@ impl State {
     fn serve_accepted(&mut self, accepted: &Accepted) -> Answer {
         let (service, instance) = Self::subject(accepted);
         self.guard_call(accepted, service.as_deref(), instance.as_deref());
-        let (of_service, of_instance) = (service.as_deref(), instance.as_deref());
+        let of_service = service.as_deref();
+        let of_instance = instance.as_deref();
         let fault = fault::due(&mut self.faults, &accepted.operation, of_service, of_instance);
         let answer = self.serve_with(accepted, fault.as_ref());
         let status = if answer.damage == Damage::Reset { 0 } else { answer.status };
@@ -164,7 +165,8 @@ impl State {
             }
             Err(error) => (error.status, error.body()),
         };
-        let (damage, wait) = (Damage::None, Duration::ZERO);
+        let damage = Damage::None;
+        let wait = Duration::ZERO;
         Answer { status, body, damage, wait, request_id: self.ids.request() }
     }
 }

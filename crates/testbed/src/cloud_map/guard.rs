@@ -143,7 +143,8 @@ impl Guard {
     /// Compares what changed with what it was; `cause` is what just happened.
     pub fn compare(&mut self, cause: &str, services: &BTreeMap<String, Service>) {
         for key in std::mem::take(&mut self.changed) {
-            let (was, now) = (self.foreign.get(&key), find(services, &key));
+            let was = self.foreign.get(&key);
+            let now = find(services, &key);
             let ours = now.is_some_and(|now| self.is_ours(&now.attributes));
             let adopted = ours && self.adoptable.contains(&key);
             if let Some(was) = was.filter(|was| !adopted && !is_same(was, now)) {
@@ -185,7 +186,8 @@ fn is_same(was: &Arc<Instance>, now: Option<&Arc<Instance>>) -> bool {
 }
 
 fn difference(cause: &str, key: &Key, was: &Arc<Instance>, now: Option<&Arc<Instance>>) -> String {
-    let (was, now) = (&was.attributes, now.map(|now| &now.attributes));
+    let was = &was.attributes;
+    let now = now.map(|now| &now.attributes);
     let (service, id) = key;
     format!("{cause}: the foreign instance {id} in {service} was {was:?} and is {now:?}")
 }

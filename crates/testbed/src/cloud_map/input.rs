@@ -154,7 +154,8 @@ impl Page {
     ) -> (Vec<T>, Option<String>) {
         let begun = |key: &K| self.after.as_deref().is_none_or(|after| key.as_ref() > after);
         let mut items = items.filter(|(key, _)| begun(key)).peekable();
-        let (mut page, mut last) = (Vec::new(), None);
+        let mut page = Vec::new();
+        let mut last = None;
         while page.len() < self.size
             && let Some((key, item)) = items.next()
         {

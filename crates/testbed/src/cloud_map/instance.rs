@@ -100,7 +100,8 @@ impl State {
         instance: Arc<Instance>,
         ended: Instant,
     ) -> Result<(), Failure> {
-        let (list_lag, discover_lag) = (self.behaviour.list_lag, self.behaviour.discover_lag);
+        let list_lag = self.behaviour.list_lag;
+        let discover_lag = self.behaviour.discover_lag;
         let rewrite_raises_revision = self.behaviour.rewrite_raises_revision;
         let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
         // The id becomes a label of the SRV record's target, and Route 53 refuses longer ones.
@@ -125,7 +126,8 @@ impl State {
         id: &str,
         ended: Instant,
     ) -> Result<(), Failure> {
-        let (list_lag, discover_lag) = (self.behaviour.list_lag, self.behaviour.discover_lag);
+        let list_lag = self.behaviour.list_lag;
+        let discover_lag = self.behaviour.discover_lag;
         let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
         service.raise_revision(ended + discover_lag);
         self.put(service_id, id, ended, (ended + list_lag, ended + discover_lag), None);

@@ -43,9 +43,10 @@ impl State {
         if !adds {
             return Ok(());
         }
-        let (service, namespace) =
-            (targets.service.as_deref().unwrap_or_default(), &targets.namespace);
-        let (in_service, in_namespace) = (self.room.taken(service), self.room.taken(namespace));
+        let service = targets.service.as_deref().unwrap_or_default();
+        let namespace = &targets.namespace;
+        let in_service = self.room.taken(service);
+        let in_namespace = self.room.taken(namespace);
         if in_service >= INSTANCES_PER_SERVICE {
             return Err(ApiError::limit(format!(
                 "The service {service} holds {in_service} instances"
@@ -81,7 +82,8 @@ impl State {
         instance: Option<Arc<Instance>>,
     ) {
         let Some(service) = self.services.get_mut(service_id) else { return };
-        let (was, is) = (service.instance(id).is_some(), instance.is_some());
+        let was = service.instance(id).is_some();
+        let is = instance.is_some();
         service.put(id, ended, shown, instance);
         match (was, is) {
             (false, true) => self.room.take(service_id, &service.namespace),

@@ -271,7 +271,8 @@ impl CloudMap {
         let state = self.look();
         let found = state.namespaces.values().find(|namespace| namespace.name == name);
         let found = found.unwrap_or_else(|| panic!("there is no namespace {name}"));
-        let (description, tags) = (found.description.clone(), found.tags.clone());
+        let description = found.description.clone();
+        let tags = found.tags.clone();
         NamespaceView { kind: found.kind, description, tags }
     }
 

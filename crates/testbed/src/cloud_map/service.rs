@@ -212,7 +212,8 @@ fn changed_records(service: &Service, change: Input<'_>) -> Checked<DnsConfig> {
         }
         present => {
             let present = present.iter().flat_map(|dns| &dns.records);
-            let (present, asked) = (words(present), words(records.iter()));
+            let present = words(present);
+            let asked = words(records.iter());
             Err(ApiError::invalid(format!(
                 "The record types in the request must be the same as those present in the existing service. Records in the existing service are [{present}], but the records in the request are [{asked}]. The record types of a service cannot be changed."
             )))

@@ -147,7 +147,8 @@ impl State {
 
     fn take_effect(&mut self, id: &str, ended: Instant) {
         let Some(operation) = self.operations.get_mut(id) else { return };
-        let (effect, targets) = (operation.effect.clone(), operation.targets.clone());
+        let effect = operation.effect.clone();
+        let targets = operation.targets.clone();
         let fails = operation.failure.is_some();
         self.reserve(&effect, &targets, true);
         if fails {

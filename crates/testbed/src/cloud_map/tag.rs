@@ -21,7 +21,8 @@ pub fn read(input: Input<'_>) -> Checked<BTreeMap<String, String>> {
     }
     let mut tags = BTreeMap::new();
     for tag in listed {
-        let (key, value) = (tag.text("Key", 128)?, tag.text("Value", 256)?);
+        let key = tag.text("Key", 128)?;
+        let value = tag.text("Value", 256)?;
         if key.is_empty() || key.starts_with("aws:") || tags.contains_key(key) {
             return Err(ApiError::invalid(format!(
                 "The tag key '{key}' is empty, reserved or given twice"

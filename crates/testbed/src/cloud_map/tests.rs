@@ -122,7 +122,8 @@ async fn an_operation_of_a_former_owner_may_end_under_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn a_foreign_instance_that_changes_in_another_way_than_by_an_operation_is_seen_in_the_end() {
     let (map, web) = watched();
-    let (mut state, now) = (map.look(), Instant::now());
+    let mut state = map.look();
+    let now = Instant::now();
     let service = state.services.get_mut(&web).expect("it is there");
     service.put("task", now, (now, now), None);
     drop(state);

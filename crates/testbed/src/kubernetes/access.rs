@@ -128,7 +128,8 @@ impl User {
 
     /// A user in one group, without further rules.
     pub fn in_group(name: &str, group: &str) -> Self {
-        let (name, groups) = (name.to_owned(), vec![group.to_owned()]);
+        let name = name.to_owned();
+        let groups = vec![group.to_owned()];
         Self { name, groups, rules: Vec::new(), withdrawn: Vec::new() }
     }
 

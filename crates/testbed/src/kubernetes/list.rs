@@ -41,7 +41,8 @@ pub fn list(
 ) -> Result<Value, Failure> {
     let selector =
         Selector::parse(resource, &parameters.field_selector, &parameters.label_selector, minor)?;
-    let ((revision, objects), start) = (store.now(), start_after(resource, parameters)?);
+    let (revision, objects) = store.now();
+    let start = start_after(resource, parameters)?;
     let mut matching = select(&objects, resource, namespace).filter(|(key, object)| {
         start.as_ref().is_none_or(|start| *key > start) && selector.matches(object)
     });

@@ -84,8 +84,10 @@ fn store(
 
 /// UID and version are those of the object that is there.
 fn check_identity(write: &Write<'_>, before: &Value, object: &Value) -> Result<(), Failure> {
-    let (resource, name) = (write.resource, write.target.name.as_str());
-    let (sent, is) = (&object["metadata"], &before["metadata"]);
+    let resource = write.resource;
+    let name = write.target.name.as_str();
+    let sent = &object["metadata"];
+    let is = &before["metadata"];
     if !sent["uid"].is_null() && sent["uid"] != is["uid"] {
         return Err(Failure::precondition(resource, name, "UID", &sent["uid"], &is["uid"]));
     }

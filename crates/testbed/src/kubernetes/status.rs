@@ -167,7 +167,8 @@ impl Failure {
         is: &Value,
     ) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (wanted, is) = (text(wanted), text(is));
+        let wanted = text(wanted);
+        let is = text(is);
         let why = format!(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({is}). \
              The object might have been deleted and then recreated"

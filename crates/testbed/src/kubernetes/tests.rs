@@ -27,7 +27,9 @@ struct Cluster {
 impl Cluster {
     /// Serves everything, with the namespace `shop`.
     fn new() -> Self {
-        let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
+        let name = "blue".to_owned();
+        let region = String::new();
+        let account = String::new();
         let identity = ClusterIdentity { name, local_id: None, region, account };
         let mut world = World::new(identity, Access::default());
         world.multi_cluster.properties = true;

@@ -65,7 +65,8 @@ fn typed<T: Serialize + DeserializeOwned>(
     object: &Value,
 ) -> Result<Value, Failure> {
     let decoded = serde_json::from_value::<T>(object.clone()).map_err(|error| {
-        let (kind, version) = (resource.kind, resource.versions[0]);
+        let kind = resource.kind;
+        let version = resource.versions[0];
         let text =
             format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}");
         Failure::bad_request(text)

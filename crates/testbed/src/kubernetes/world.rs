@@ -183,7 +183,8 @@ pub fn place_of(object: &Value) -> (String, String) {
 
 /// The resource of an object of a kind that the sandbox serves.
 pub fn resource_of(object: &Value) -> &'static Resource {
-    let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+    let version = object["apiVersion"].as_str();
+    let kind = object["kind"].as_str();
     let resource = Resource::of_object(version.unwrap_or_default(), kind.unwrap_or_default());
     resource.unwrap_or_else(|| panic!("the sandbox serves no {version:?} {kind:?}"))
 }

@@ -193,9 +193,11 @@ fn reset_status(object: &mut Value, write: &Write<'_>) {
 pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     let mut object = world.present(write.resource, write.target)?;
     let options = if write.body.is_empty() { json!({}) } else { write.json()? };
-    let (resource, name) = (write.resource, write.target.name.as_str());
+    let resource = write.resource;
+    let name = write.target.name.as_str();
     for (key, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
-        let (wanted, is) = (&options["preconditions"][key], &object["metadata"][key]);
+        let wanted = &options["preconditions"][key];
+        let is = &object["metadata"][key];
         if !wanted.is_null() && wanted != is {
             return Err(Failure::precondition(resource, name, what, wanted, is));
         }

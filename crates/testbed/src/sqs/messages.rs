@@ -28,7 +28,8 @@ pub fn send_batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<
     if length > LONGEST_BATCH {
         return Err(Failure::message("BatchRequestTooLong", format!("{length} bytes")));
     }
-    let (mut successful, mut failed) = (Vec::new(), Vec::new());
+    let mut successful = Vec::new();
+    let mut failed = Vec::new();
     for entry in entries {
         let body = body(entry);
         if queue.fails() {
@@ -38,7 +39,8 @@ pub fn send_batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<
             }));
             continue;
         }
-        let (message, digest) = (queue.put(caller, body), digest(body));
+        let message = queue.put(caller, body);
+        let digest = digest(body);
         successful
             .push(json!({"Id": entry["Id"], "MessageId": message.id, "MD5OfMessageBody": digest}));
     }
@@ -81,7 +83,8 @@ impl Queue {
     /// Takes out all that may be received now.
     pub fn receive(&self) -> Vec<Message> {
         let mut state = self.state();
-        let (now, most) = (state.now, state.most_receives.unwrap_or(u32::MAX));
+        let now = state.now;
+        let most = state.most_receives.unwrap_or(u32::MAX);
         let back = state.in_flight.extract_if(.., |it| it.visible_from <= now);
         let mut waiting: Vec<Message> = back.map(|it| it.message).collect();
         waiting.extend(state.waiting.drain(..));
@@ -188,7 +191,8 @@ pub fn postpone(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
 /// Answers ChangeMessageVisibilityBatch.
 pub fn postpone_batch(queue: &Queue, parameters: &Value) -> Result<Value, Failure> {
     let entries = entries(parameters)?;
-    let (mut successful, mut failed) = (Vec::new(), Vec::new());
+    let mut successful = Vec::new();
+    let mut failed = Vec::new();
     for entry in entries {
         match queue.change(entry) {
             Ok(()) => successful.push(json!({"Id": entry["Id"]})),

@@ -14,7 +14,8 @@ fn caller() -> Caller {
 }
 
 fn queues() -> (Sqs, Queue) {
-    let (sqs, queue) = (Sqs::default(), Queue::new("http://sqs", REGION, ACCOUNT, "q"));
+    let queue = Queue::new("http://sqs", REGION, ACCOUNT, "q");
+    let sqs = Sqs::default();
     queue.allow(ROLE_ARN);
     sqs.add(REGION, &format!("/{ACCOUNT}/q"), queue.clone());
     (sqs, queue)

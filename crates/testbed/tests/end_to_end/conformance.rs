@@ -45,7 +45,8 @@ async fn unmodified_suite_passes_in_two_clusters_that_the_function_joins() {
     let sync = json!({"action": "sync"});
 
     let mut suite = Suite::start(&[("blue", &blue.control_plane), ("green", &green.control_plane)]);
-    let (mut syncs, mut failed) = (0, Vec::new());
+    let mut syncs = 0;
+    let mut failed = Vec::new();
     while suite.runs() {
         let report = lambda.invoke(sync.clone()).await;
         syncs += 1;

@@ -118,7 +118,8 @@ impl LoggedProgram {
 
     /// Everything that it has said so far.
     pub fn log(&self) -> String {
-        let (mut log, mut text) = (&self.log, String::new());
+        let mut log = &self.log;
+        let mut text = String::new();
         log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("the log is readable");
         text
     }

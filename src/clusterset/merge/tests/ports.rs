@@ -110,7 +110,8 @@ fn repeated_ports_of_one_export_are_no_conflict() {
 
 /// A port of an endpoint: `name:number` of the endpoint, and the Service's port.
 fn endpoint(word: &str, of: &str) -> EndpointPort {
-    let (own, of) = (port(word), port(of));
+    let own = port(word);
+    let of = port(of);
     EndpointPort {
         name: own.name,
         protocol: own.protocol,

@@ -44,7 +44,8 @@ fn ports() -> impl Strategy<Value = Vec<ExportedPort>> {
 
 /// The ports that a Service can have: the API server refuses repeated ones.
 fn without_repeated(ports: Vec<ExportedPort>) -> Vec<ExportedPort> {
-    let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    let mut names = BTreeSet::new();
+    let mut keys = BTreeSet::new();
     let is_new_port =
         |it: &ExportedPort| names.insert(it.name.clone()) && keys.insert((it.protocol, it.number));
     ports.into_iter().filter(is_new_port).collect()

@@ -19,7 +19,8 @@ fn labels_and_annotations_that_no_object_can_have_are_named() {
         (&[("", "x")], &[("a/b/c", "x")], Some("labels \"\" and annotations \"a/b/c\"")),
     ];
     for (labels, annotations, expected) in cases {
-        let (labels, annotations) = (texts(labels), texts(annotations));
+        let labels = texts(labels);
+        let annotations = texts(annotations);
         let sentence =
             left_out_metadata(&Properties { labels, annotations, ..Properties::default() });
         let sentence = sentence.as_deref().map(|it| it.split(" are left out").next().unwrap_or(it));

@@ -17,7 +17,8 @@ fn at(minutes: i64) -> Timestamp {
 /// Imports, each with its weight, its loss, and whether it goes.
 fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     let tally = |(name, present, lost, ends): &(&str, usize, usize, bool)| {
-        let (left, lost) = (present - lost, *lost);
+        let left = present - lost;
+        let lost = *lost;
         let was_read = !ends && !name.ends_with("seen in Cloud Map");
         let loss = Loss { lost, left, was_read, was_held: false, has_room: true };
         let tally = Tally { present: *present, loss, ..Tally::default() };
@@ -28,7 +29,8 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
 
 fn run(cluster: &ClusterArn) -> GuardedRun<'_> {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
-    let (extent, held) = (Extent::Everything, BTreeSet::new());
+    let extent = Extent::Everything;
+    let held = BTreeSet::new();
     GuardedRun { cluster, guard, extent, held, now: at(0), remembers: true }
 }
 
@@ -69,7 +71,8 @@ fn loss_past_both_limits_is_held_unless_one_import_is_scaled_down() {
 
 #[test]
 fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
-    let (blue, all) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
+    let blue = blue();
+    let all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
     let first = run(&blue);
     let judged = first.judge(&all, None);
     let Some(Note::Write(sighting)) = judged.note(&first, None, true) else { panic!("a note") };
@@ -94,7 +97,8 @@ fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
 
 #[test]
 fn confirmed_loss_passes_and_is_noted_as_ripe_if_it_is_cut_short() {
-    let (blue, all) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
+    let blue = blue();
+    let all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
     let confirmed = GuardedRun { extent: Extent::Confirmed, ..run(&blue) };
     let judged = confirmed.judge(&all, None);
     assert_eq!(state(&judged), Some(GuardState::Confirmed));
@@ -106,7 +110,8 @@ fn confirmed_loss_passes_and_is_noted_as_ripe_if_it_is_cut_short() {
 
 #[test]
 fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
-    let (blue, two) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
+    let blue = blue();
+    let two = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
     let one = imports(&[("a", 8, 8, true)]);
     let part = GuardedRun { extent: Extent::Part, ..run(&blue) };
     assert_eq!(state(&part.judge(&two, None)), Some(GuardState::LeftToFullSync));
@@ -123,7 +128,8 @@ fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
 
 #[test]
 fn cluster_that_cannot_remember_keeps_its_imports_until_a_person_confirms() {
-    let (blue, all) = (blue(), imports(&[("a", 4, 4, true), ("b", 4, 4, true)]));
+    let blue = blue();
+    let all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
     let imports_only = GuardedRun { remembers: false, ..run(&blue) };
     let judged = imports_only.judge(&all, None);
     assert_eq!(judged.note(&imports_only, None, true), None);

@@ -114,7 +114,8 @@ fn assert_reachable(step: &Step) {
     if kind(&step.before) != kind(step.after()) {
         return;
     }
-    let (before, after) = (step.before.reachable(), step.after().reachable());
+    let before = step.before.reachable();
+    let after = step.after().reachable();
     for state in &step.states {
         let reachable = state.reachable();
         for target in before.intersection(&after) {

@@ -138,7 +138,8 @@ fn refused_value_is_taken_out_and_that_of_a_webhook_stays() {
         value: value.to_owned(),
         is_changed,
     };
-    let (wanted, of_webhook) = (json!("PreferSameZone"), json!("PreferClose"));
+    let wanted = json!("PreferSameZone");
+    let of_webhook = json!("PreferClose");
     let cases = [
         // The field that is known, the value that stands, and the one after the next plan.
         (of("PreferSameZone", false), wanted.clone(), Value::Null),
@@ -165,7 +166,8 @@ fn refused_value_is_taken_out_and_that_of_a_webhook_stays() {
 #[test]
 fn annotation_of_an_object_has_its_refused_fields_for_one_version_of_the_server() {
     let mut world = web();
-    let (kind, field) = ("Service", OptionalField::TrafficDistribution);
+    let kind = "Service";
+    let field = OptionalField::TrafficDistribution;
     world.refused =
         [RefusedField { kind, field, value: "PreferSameZone".into(), is_changed: false }].into();
     let cluster = after(&world);

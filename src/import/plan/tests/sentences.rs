@@ -52,7 +52,8 @@ fn sentences(reasons: impl IntoIterator<Item = Reason>) -> String {
 
 #[test]
 fn each_reason_names_the_cause_and_a_remedy() {
-    let (exported, available) = (vec![Family::V6], vec![Family::V4]);
+    let exported = vec![Family::V6];
+    let available = vec![Family::V4];
     let skipped = [("a", Skipped::NoAddress), ("b", Skipped::Missing("AWS_INSTANCE_PORT"))];
     assert_snapshot!(sentences([
         Reason::ForeignObject { object: object(Kind::EndpointSlice), manager: Some("helm".into()) },
@@ -88,7 +89,8 @@ fn numbers_of_endpoints_and_addresses_are_in_words() {
 #[test]
 fn line_of_a_change_has_its_sign_and_its_noun() {
     let line = |stage, kind, write| {
-        let (content, detail) = (Content::default(), "detail".into());
+        let content = Content::default();
+        let detail = "detail".into();
         let change = Change { stage, object: object(kind), write, content, detail };
         let line = change.line(&ServiceRef::new("shop", "web"), Outcome::Applied);
         format!("{line}\n{change}")

@@ -43,7 +43,8 @@ impl Step {
             disturbance.sync(world, &mut before);
         }
         let plan = world.plan(&before);
-        let (mut states, mut cluster) = (Vec::new(), before.clone());
+        let mut states = Vec::new();
+        let mut cluster = before.clone();
         cluster.carry_out(&plan, |state| states.push(state.clone()));
         Self { history, world, before, plan, states }
     }

@@ -214,7 +214,8 @@ fn a_policy_that_rewrites_nothing_adopts_nothing() {
 #[test]
 fn adoption_removes_duplicates_however_many_instances_a_sync_would_lose() {
     let world = ["web", "mail"].into_iter().fold(World::new(), |world, name| {
-        let (of, place) = (format!("shop/{name}"), format!("http/{name}"));
+        let of = format!("shop/{name}");
+        let place = format!("http/{name}");
         let ready = service(&of, &place).ready([pod("one", "10.0.0.1")]);
         world.service(ready).cloud_map(&place, HTTP, []).with(&place, |it| {
             let lost =

@@ -31,7 +31,8 @@ impl Simulation {
 /// Instances that are not allowed are not there, except those that wait until the name is served without them, and
 /// addresses that the holder of the name requests but cannot get.
 pub fn assert_allowed(world: &World, plan: &Plan) {
-    let (holders, changes) = (Holders::decide(&world.0), plan.changes.values().flatten());
+    let holders = Holders::decide(&world.0);
+    let changes = plan.changes.values().flatten();
     let waiting: BTreeSet<_> = changes
         .map(|change| (&change.place().key, change.instance().unwrap_or_default()))
         .collect();

@@ -114,7 +114,8 @@ impl Simulation {
     }
 
     fn create_service(&mut self, key: ServiceKey, service: &NewService) -> String {
-        let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
+        let arn = format!("arn-{}", key.name);
+        let name = service.name.as_str();
         let mut created = CloudMapService::created(arn.clone(), name, service.kind);
         if service.kind != ServiceKind::Http {
             created.ttls.insert(service.ttl);

@@ -26,8 +26,9 @@ fn creation(namespace: Namespace) -> Change {
 }
 
 fn rewrite(exchange: Option<Exchange>) -> Change {
-    let (instance, attributes, exchange) =
-        ("a".into(), ours("shop/web", "10.0.0.1"), exchange.map(Box::new));
+    let instance = "a".into();
+    let attributes = ours("shop/web", "10.0.0.1");
+    let exchange = exchange.map(Box::new);
     Change::Rewrite {
         place: place(),
         instance,
@@ -39,9 +40,11 @@ fn rewrite(exchange: Option<Exchange>) -> Change {
 }
 
 fn changes() -> Vec<Change> {
-    let (instance, attributes) = ("a".to_owned(), ours("shop/web", "10.0.0.1"));
-    let (marked, address, because) =
-        (named("shop/old"), "10.0.0.2".to_owned(), DeregisterReason::Purged);
+    let instance = "a".to_owned();
+    let attributes = ours("shop/web", "10.0.0.1");
+    let marked = named("shop/old");
+    let address = "10.0.0.2".to_owned();
+    let because = DeregisterReason::Purged;
     let exchange = Exchange {
         newcomer: "b".into(),
         marked: marked.clone(),
@@ -82,7 +85,8 @@ fn what_each_change_is() {
         let missing = change.missing_namespace().map(|it| format!(", needs namespace {it}"));
         let loses = change.loses().map(|it| format!(", {it} loses one"));
         let words = [missing, loses].into_iter().flatten().collect::<String>();
-        let (stage, difference) = (change.stage(), change.difference());
+        let stage = change.stage();
+        let difference = change.difference();
         format!("{change}: {stage:?}, {difference}{registration}{words}")
     });
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"

@@ -113,7 +113,8 @@ fn a_service_with_one_ambiguous_name_leaves_its_others_to_those_that_can_have_th
 #[test]
 fn of_several_namespaces_of_one_name_the_instances_decide_and_then_the_only_service_of_the_name() {
     type Case<'a> = (&'a [(&'a str, Option<&'a str>)], Option<&'a str>, Option<&'a str>, bool);
-    let (web, cart) = (Some("shop/web"), Some("shop/cart"));
+    let web = Some("shop/web");
+    let cart = Some("shop/cart");
     // The services; the namespaces that a full sync and a message choose; whether there is a remark.
     let cases: [Case; 9] = [
         (&[], None, None, false),
@@ -211,7 +212,8 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
             .dns("web", [own("a", "shop/web", "10.0.0.1")])
             .dns("old", [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")])
             .dns("apart", []);
-    let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
+    let holders = Holders::decide(&world.0);
+    let web = named("shop/web");
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
     let again = RereadScope::of(&holders, [&web], changes.iter());
@@ -232,7 +234,8 @@ fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
             .service(service("shop/other", "http/web"))
             .http("web", [own("a", "shop/web", "10.0.0.1")])
             .http("own", []);
-    let (holders, young) = (Holders::decide(&world.0), named("shop/young"));
+    let holders = Holders::decide(&world.0);
+    let young = named("shop/young");
     let changes = world.plan().changes[&young].clone();
     let again = RereadScope::of(&holders, [&young], changes.iter());
     assert_eq!(again.keys, [key("http/own")].into());

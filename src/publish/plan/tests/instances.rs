@@ -250,7 +250,8 @@ fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
         let removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
         removals.filter_map(Change::instance).map(str::to_owned).collect::<Vec<_>>()
     };
-    let (first, second) = (id("10.0.0.1"), id("10.0.0.2"));
+    let first = id("10.0.0.1");
+    let second = id("10.0.0.2");
     let both = web(&["10.0.0.1"]).http("web", [("a", right()), (&first, right())]);
     assert_eq!(gone(both), [first], "the first by id stays");
     let pods = ["10.0.0.1", "10.0.0.2"];

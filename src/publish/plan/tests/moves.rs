@@ -190,7 +190,8 @@ fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
 fn registration_that_was_left_out_is_reported() {
     let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1]))).dns("web", []);
     let failed = Outcome::failed("the cluster does not answer");
-    let (permits, in_vain) = (Permits::default(), BTreeSet::new());
+    let permits = Permits::default();
+    let in_vain = BTreeSet::new();
     for read in [None, Some(&failed)] {
         let observed = world.observed(&Selection::Everything);
         let changes = plan(&observed).changes;

@@ -52,7 +52,8 @@ impl Simulation {
         let mut world = world.under(course.rules.clone());
         namespaces::expect_missing(&mut world.0);
         let (refusals, holders, interruption) = Default::default();
-        let (calls, writes) = (0, 0);
+        let calls = 0;
+        let writes = 0;
         Self { world, course, calls, writes, refusals, holders, interruption }
     }
 
@@ -98,7 +99,8 @@ impl Simulation {
         let before = self.writes;
         self.refusals.clear();
         let observed = self.observe(selection);
-        let (plan, affected) = (plan(&observed), &observed.affected);
+        let plan = plan(&observed);
+        let affected = &observed.affected;
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let held = self.held(&plan);

@@ -44,14 +44,17 @@ impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, service) in &self.0.desired.services {
             writeln!(f, "\nService {name} of {}: {:?}", service.created, service.claims)?;
-            let (ports, families) = (&service.ports, &service.families);
+            let ports = &service.ports;
+            let families = &service.families;
             writeln!(f, "  {ports:?} {families:?} truncated: {}", service.truncated)?;
             for endpoint in service.endpoints.iter().flatten() {
                 writeln!(f, "  {endpoint:?}")?;
             }
         }
         for (key, service) in &self.0.registry.services {
-            let (kind, ttls, unreadable) = (service.kind, &service.ttls, &service.unreadable);
+            let kind = service.kind;
+            let ttls = &service.ttls;
+            let unreadable = &service.unreadable;
             writeln!(f, "{key:?}: {kind} {ttls:?}, {:?}, {unreadable:?}", service.tags)?;
             for (id, attributes) in self.0.registry.instances(key) {
                 writeln!(f, "  {id}: {attributes:?}")?;
@@ -79,7 +82,8 @@ impl World {
 
     pub fn namespace(mut self, id: &str, name: &str, kind: NamespaceKind) -> Self {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
-        let (arn, owner) = (Some(arn), None);
+        let arn = Some(arn);
+        let owner = None;
         let namespace =
             Namespace { id: id.into(), arn, name: name.into(), kind, http_name: None, owner };
         self.0.registry.namespaces.insert(id.into(), namespace);
@@ -230,7 +234,9 @@ pub fn split(text: &str) -> (String, String) {
 pub fn lines_of(plan: &Plan) -> String {
     let changes = plan.changes.iter().flat_map(|(service, changes)| {
         changes.iter().map(move |change| {
-            let (verb, place, detail) = (change.verb(), change.place(), change.detail());
+            let verb = change.verb();
+            let place = change.place();
+            let detail = change.detail();
             let instance = change.instance().filter(|id| !id.starts_with("ip-"));
             let instance = instance.map(|id| format!(" {id}")).unwrap_or_default();
             format!("{service}: {verb} {place}{instance}: {detail}")

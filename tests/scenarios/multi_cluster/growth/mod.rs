@@ -83,7 +83,8 @@ fn address(member: usize, export: usize, pod: usize) -> String {
 async fn converged_full_sync_costs_what_the_formula_says() {
     for world in WORLDS {
         let world = Box::pin(in_step(world)).await;
-        let (many, size) = (&world.many, world.size);
+        let many = &world.many;
+        let size = world.size;
         many.forget();
 
         synced(&many.new_function(&[]).await).await;

@@ -30,7 +30,8 @@ pub struct State {
 
 impl State {
     pub fn of(scene: &Scene) -> Self {
-        let (cloud_map, mut state) = (&scene.fleet.cloud_map, Self::default());
+        let cloud_map = &scene.fleet.cloud_map;
+        let mut state = Self::default();
         for (namespace, mut service) in scene.fleet.all_services() {
             let instances = by_address(cloud_map.instances(&service.id));
             service.id.clear();

@@ -47,7 +47,8 @@ pub fn all(situation: &Situation) {
     let budget = 2 * calls.cloud_map.len() + SPARE_CALLS;
     let chosen = chosen(calls.cases(), situation.name);
     let count = chosen.len();
-    let (mut runs, mut broken) = ([0; RUNS + 1], Vec::new());
+    let mut runs = [0; RUNS + 1];
+    let mut broken = Vec::new();
     for case in chosen {
         match on_a_runtime(disturbed(situation, &case, (&wanted, budget))) {
             Ok(needed) => runs[needed] += 1,

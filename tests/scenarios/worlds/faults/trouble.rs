@@ -242,7 +242,8 @@ pub fn kinds_of_other(operation: &str, late: Duration) -> Vec<AwsFaultKind> {
 impl Case {
     /// Brings the fault about.
     pub fn strike(&self, scene: &Scene) {
-        let (after, times) = (self.after, self.times);
+        let after = self.after;
+        let times = self.times;
         match self.target.clone() {
             Target::CloudMap { operation, kind } => {
                 let fault = Fault::on(&operation, kind).after(after).times(times);

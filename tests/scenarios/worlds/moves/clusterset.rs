@@ -146,7 +146,8 @@ fn service_is_exported() -> impl Strategy<Value = Move> {
                 return;
             }
             let there = clusterset.exporters.entry(place).or_insert_with(|| exporter.clone());
-            let (created, is_headless) = (there.created, there.is_headless);
+            let created = there.created;
+            let is_headless = there.is_headless;
             let new = Exporter { created, is_headless, ..exporter.clone() };
             scene.change_exporter(place, |it| *it = new);
         })
@@ -194,7 +195,8 @@ fn import_is_deleted() -> impl Strategy<Value = Move> {
             if scene.has_foreign(place) {
                 return;
             }
-            let (server, name) = (scene.cluster(place.0).clone(), EXPORTED[place.1]);
+            let server = scene.cluster(place.0).clone();
+            let name = EXPORTED[place.1];
             let derived = derived(&server, name).and_then(|it| server.service_object(SHOP, &it));
             if are_left {
                 for mut object in derived.into_iter().chain(slices(&server, name)) {
@@ -296,7 +298,8 @@ fn definitions_return() -> impl Strategy<Value = Move> {
 /// Without records there is nothing by which the right one of two namespaces is known.
 fn second_namespace_is_shared() -> impl Strategy<Value = Move> {
     (0..CLUSTERS.len()).prop_map(|cluster| {
-        let (name, id) = (format!("clusterset.{CLUSTERSET}"), CLUSTERS[cluster]);
+        let name = format!("clusterset.{CLUSTERSET}");
+        let id = CLUSTERS[cluster];
         let sentence = format!("another account shares a second {name} with a service of {id}");
         Move::new(sentence, move |scene| {
             let clusterset = &scene.world.clusterset;
@@ -428,7 +431,8 @@ fn object_of_another_client() -> impl Strategy<Value = Move> {
         let kind = if is_import { "ServiceImport" } else { "derived Service" };
         let sentence = format!("another client has the {kind} of {}, or none", named(place));
         Move::new(sentence, move |scene| {
-            let (server, object) = (scene.cluster(place.0).clone(), foreign(place.1, is_import));
+            let server = scene.cluster(place.0).clone();
+            let object = foreign(place.1, is_import);
             let clusterset = &mut scene.world.clusterset;
             if let Some(there) = clusterset.in_the_way.remove(&place) {
                 server.delete_object(&there);
@@ -448,7 +452,8 @@ impl Scene {
 
     /// The Kubernetes namespace of a cluster takes nothing new, then goes with all in it, and then is there again.
     pub fn go_on(&mut self, cluster: usize) {
-        let (server, clusterset) = (self.cluster(cluster).clone(), &mut self.world.clusterset);
+        let server = self.cluster(cluster).clone();
+        let clusterset = &mut self.world.clusterset;
         let life = &mut clusterset.lives[cluster];
         *life = match life {
             Life::Active => {

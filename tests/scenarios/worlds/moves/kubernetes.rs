@@ -357,7 +357,8 @@ fn claim_changes() -> impl Strategy<Value = Move> {
         let sentence = format!("{} keeps its names and {}", named(place), claimed(&claim));
         Move::new(sentence, move |scene| {
             scene.change(place, |it| {
-                let (names, namespace) = (it.claim.names.clone(), it.claim.namespace);
+                let names = it.claim.names.clone();
+                let namespace = it.claim.namespace;
                 it.claim = Claim { names, namespace, ..claim.clone() };
             });
         })
@@ -376,12 +377,14 @@ fn ttl_changes() -> impl Strategy<Value = Move> {
 fn clusters_share_a_name() -> impl Strategy<Value = Move> {
     let ttls = option::weighted(0.8, select(&[15_u32, 30, 90][..]));
     (0..NAMES.len(), names(), [ttls.clone(), ttls]).prop_map(|(number, names, ttls)| {
-        let (service, shared) = (NAMES[number], names.join(" and "));
+        let service = NAMES[number];
+        let shared = names.join(" and ");
         let sentence =
             format!("{service} of both clusters claims {shared} in Name(1), with TTLs {ttls:?}");
         Move::new(sentence, move |scene| {
             for (cluster, ttl) in ttls.into_iter().enumerate() {
-                let (names, namespace) = (names.clone(), Reference::Name(1));
+                let names = names.clone();
+                let namespace = Reference::Name(1);
                 let claim = Claim { names, namespace, ttl, ..Claim::default() };
                 let endpoints = BTreeMap::from([(1, Endpoint::default())]);
                 let service = Service::plain(claim, scene.world.settings.prefix, endpoints);

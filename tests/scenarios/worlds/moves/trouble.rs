@@ -106,7 +106,8 @@ fn cluster_fails(flows: Flows) -> impl Strategy<Value = Move> {
     (request, any::<Index>(), 1..8_usize).prop_filter_map("a lie", |(request, kind, times)| {
         let (cluster, method, path) = request;
         let kind = kind.get(&kinds_of_request(method, Duration::from_secs(40))).clone();
-        let (method, path) = (method.to_owned(), path.to_owned());
+        let method = method.to_owned();
+        let path = path.to_owned();
         struck(Target::Cluster { cluster, method, path, kind }, 0, times)
     })
 }
@@ -137,7 +138,9 @@ fn outage() -> impl Strategy<Value = Move> {
 }
 
 fn describes_no_cluster(scene: &Scene, kind: AwsFaultKind) {
-    let (operation, after, times) = ("DescribeCluster".to_owned(), 0, usize::MAX);
+    let operation = "DescribeCluster".to_owned();
+    let after = 0;
+    let times = usize::MAX;
     scene.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
 }
 

@@ -96,7 +96,8 @@ impl Ledger {
         }
         let ready = ready(clusterset);
         for name in 0..EXPORTED.len() {
-            let (was, now) = (of(&self.ready, &name), of(&ready, &name));
+            let was = of(&self.ready, &name);
+            let now = of(&ready, &name);
             let named = |it: &String| (name, it.clone());
             self.gone.extend(was.difference(now).map(named));
             self.back.extend(now.difference(was).map(named).filter(|it| self.gone.contains(it)));
@@ -158,7 +159,8 @@ impl Ledger {
             let unsettled = [&self.changed, &self.unsettled, &self.headless];
             let is_settled = unsettled.iter().all(|it| !it.contains(&name));
             for (cluster, place) in CLUSTERS.into_iter().enumerate() {
-                let (server, was) = (scene.cluster(cluster), self.derived.remove(&(cluster, name)));
+                let server = scene.cluster(cluster);
+                let was = self.derived.remove(&(cluster, name));
                 let (known, was) = was.unzip();
                 let Some(known) = derived(server, title).or(known) else { continue };
                 let there = server.service_object(SHOP, &known).unwrap_or_default();
@@ -304,8 +306,12 @@ fn exporters(clusterset: &Clusterset, name: usize) -> Vec<Exports<'_>> {
     let of_name = clusterset.exporters.iter().filter(|((_, of), _)| *of == name);
     let served = of_name.filter_map(|((cluster, _), it)| {
         let pods = it.pods.as_ref().filter(|_| it.is_exported)?;
-        let (id, created, ports) = (clusterset.ids[*cluster], it.created(), it.ports());
-        let (cluster, affinity, is_headless) = (*cluster, Some(it.affinity()), it.is_headless);
+        let id = clusterset.ids[*cluster];
+        let created = it.created();
+        let ports = it.ports();
+        let cluster = *cluster;
+        let affinity = Some(it.affinity());
+        let is_headless = it.is_headless;
         let prefers_zone = it.prefers_zone;
         Some(Exports { cluster, id, created, is_headless, ports, affinity, prefers_zone, pods })
     });
@@ -422,12 +428,14 @@ fn affinities(exporters: &[Exports<'_>]) -> Vec<&'static str> {
 // Import: there is one while a cluster exports the name, with the type of the oldest export. One with an IP leads to
 // those that have its port; a headless one has each endpoint with its own.
 fn import(cluster: &KubernetesServer, name: &str, exporters: &[Exports<'_>]) -> Result<(), String> {
-    let (import, there) = (cluster.service_import(SHOP, name), imported_from(cluster, name));
+    let import = cluster.service_import(SHOP, name);
+    let there = imported_from(cluster, name);
     same(&import.is_some(), &!exporters.is_empty(), "whether it exists")?;
     let (Some(import), Some(first)) = (import, exporters.first()) else {
         return same(&there, &BTreeMap::new(), "endpoints without an import");
     };
-    let (spec, merged) = (&import["spec"], merged(exporters));
+    let spec = &import["spec"];
+    let merged = merged(exporters);
     let kind = if first.is_headless { "Headless" } else { "ClusterSetIP" };
     same(&spec["type"], &kind.into(), "type")?;
     let served = |it: &Exports<'_>| -> BTreeSet<String> {
@@ -471,7 +479,8 @@ fn derived_service(
     };
     same(&derived["spec"]["clusterIPs"], &spec["ips"], "IPs of the derived Service")?;
     let sorted = |ports: &Value| numbered(ports).into_iter().collect::<BTreeSet<_>>();
-    let (of_derived, of_import) = (&derived["spec"]["ports"], &spec["ports"]);
+    let of_derived = &derived["spec"]["ports"];
+    let of_import = &spec["ports"];
     same(&sorted(of_derived), &sorted(of_import), "ports of the derived Service")?;
     let affinity = affinities(exporters).first().copied().unwrap_or("None");
     let of = |spec: &Value| spec["sessionAffinity"].as_str().unwrap_or("None").to_owned();
@@ -562,7 +571,8 @@ pub fn with_taken_ids(scene: &Scene) -> Vec<usize> {
 
 // Obstacles: a member that cannot go on says why, and its sync is not good.
 pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
-    let (clusterset, elsewhere) = (&scene.world.clusterset, OTHER_REGION);
+    let clusterset = &scene.world.clusterset;
+    let elsewhere = OTHER_REGION;
     for (cluster, name) in CLUSTERS.into_iter().enumerate() {
         let arn = scene.fleet.sandbox.cluster_arn(name);
         let of_cluster = report.clusters.iter().find(|it| it.cluster == arn);
@@ -579,7 +589,8 @@ pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
         let is_elsewhere = scene.world.settings.clusters.contains(elsewhere);
         let is_member = |it: usize| own_records(scene, it).contains_key("cluster");
         // Of two clusters that state a new id each may get it.
-        let (other, id) = (1 - cluster, clusterset.ids[1 - cluster]);
+        let other = 1 - cluster;
+        let id = clusterset.ids[1 - cluster];
         let mut others = records_of(scene, other);
         let is_taken = others.any(|(service, record, _)| service == id && record == "cluster");
         if !is_member(cluster) || is_elsewhere || wanted == "ClusterIdTaken" && !is_taken {
@@ -611,7 +622,8 @@ pub struct Stood {
 impl Stood {
     pub fn of(scene: &Scene) -> Self {
         let imports = places().filter_map(|place| {
-            let (cluster, name) = (scene.cluster(place.0), EXPORTED[place.1]);
+            let cluster = scene.cluster(place.0);
+            let name = EXPORTED[place.1];
             cluster.service_import(SHOP, name)?;
             Some((place, imported_from(cluster, name)))
         });
@@ -630,7 +642,8 @@ impl Stood {
 
     // Policies: under another one than `sync` imports stand still, and no export ends.
     pub fn at_rest(&self, scene: &Scene) -> Result<(), String> {
-        let (policy, now) = (scene.world.settings.policy, Self::of(scene));
+        let policy = scene.world.settings.policy;
+        let now = Self::of(scene);
         if policy == "sync" || !scene.world.clusterset.is_on {
             return Ok(());
         }
@@ -661,7 +674,9 @@ impl Stood {
         for cluster in (0..CLUSTERS.len()).filter(|it| !self.noted[*it]) {
             let [before, after, left] =
                 [self, first, rest].map(|it| [0, 1].map(|name| it.count(cluster, name)));
-            let (mut sum, mut total, mut is_of_amber) = (0, 0, true);
+            let mut sum = 0;
+            let mut total = 0;
+            let mut is_of_amber = true;
             for (name, (before, left)) in before.iter().zip(&left).enumerate() {
                 let (was, is): (usize, usize) = (before.values().sum(), left.values().sum());
                 sum += was.saturating_sub(is);

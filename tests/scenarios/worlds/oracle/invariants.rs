@@ -94,7 +94,8 @@ impl Ledger {
             .retain(|it, since| of(&ready, &it.0).contains(&it.1) && since.elapsed() < under_way);
         self.ready = ready;
         for (name, kept) in &self.kept {
-            let (now, present) = (of(&self.ready, name), of(&there, name));
+            let now = of(&self.ready, name);
+            let present = of(&there, name);
             let is_back = |it: &&String| self.back.contains_key(&(name.clone(), (*it).clone()));
             let lost = kept.intersection(now).filter(|it| !is_back(it) && !present.contains(*it));
             let lost: Vec<&String> = lost.collect();

@@ -24,7 +24,8 @@ pub fn at_rest(world: &World, start: &Registry, rest: &Registry) -> Result<(), S
     if was != is {
         return Err(format!("in namespaces that are not used there was {was:?}, now {is:?}"));
     }
-    let (start, rest) = (&start, &rest);
+    let start = &start;
+    let rest = &rest;
     for cluster in 0..CLUSTERS.len() {
         let view = View { world, start, rest, cluster, is_whole: true };
         if is_served(world, cluster) {
@@ -82,7 +83,8 @@ pub fn after_messages(world: &World, start: &Registry, rest: &Registry) -> Resul
     for cluster in served(world) {
         let view = View { world, start, rest, cluster, is_whole: false };
         for (number, service) in opted_in(world, cluster) {
-            let (claim, name) = (&service.claim, NAMES[number]);
+            let claim = &service.claim;
+            let name = NAMES[number];
             let candidates = world.candidates(claim);
             let stands = |registry: &Registry| {
                 let of_claim = |key: &&Key| candidates.iter().any(|it| it.id == key.0);
@@ -257,7 +259,8 @@ fn apart(seen: Seen) -> Vec<Seen> {
     if seen.is_pod || seen.v4.is_none() || seen.v6.is_none() {
         return vec![seen];
     }
-    let (v4, v6) = (Seen { v6: None, ..seen.clone() }, Seen { v4: None, ..seen });
+    let v4 = Seen { v6: None, ..seen.clone() };
+    let v6 = Seen { v4: None, ..seen };
     vec![v4, v6]
 }
 
@@ -597,7 +600,8 @@ fn dead(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
         let all = instances(registry).filter(|(.., it)| is_of_amber(world, it));
         all.map(|(key, _, id, _)| (key.clone(), id.clone())).collect()
     };
-    let (was, is) = (of_amber(start), of_amber(rest));
+    let was = of_amber(start);
+    let is = of_amber(rest);
     if was == is {
         return Ok(());
     }

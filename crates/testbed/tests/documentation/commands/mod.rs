@@ -30,7 +30,8 @@ fn programs() -> Vec<&'static str> {
 fn commands() -> (Vec<Command>, Vec<String>) {
     let programs = programs();
     let shell = Shell::new(&programs);
-    let (mut commands, mut mistakes) = (Vec::new(), Vec::new());
+    let mut commands = Vec::new();
+    let mut mistakes = Vec::new();
     for (page, text) in all_pages().iter().filter(|(page, _)| !page.starts_with("tests/")) {
         for script in scripts::scripts(page, text, &programs) {
             match shell.calls(&script) {

@@ -136,7 +136,8 @@ impl Scene {
             .await;
         self.cluster.wait_for_ready("fence", &addresses).await;
         self.until("fence", &addresses).await;
-        let (number, key) = (self.fences.to_string(), "cloudmap.controller/attributes");
+        let number = self.fences.to_string();
+        let key = "cloudmap.controller/attributes";
         self.cluster.annotate("fence", &json!({key: format!("fence={number}")})).await;
         while !self.all_instances_say("fence", &number) {
             let message = self.next_message().await;

@@ -185,7 +185,8 @@ impl Scene {
 
         self.cluster.pod("web", "web-e", &["10.0.1.5"]).await;
         self.cluster.wait_for_ready("web", &["10.0.1.1", "10.0.1.4", "10.0.1.5"]).await;
-        let (mut messages, mut senders) = (Vec::new(), BTreeSet::new());
+        let mut messages = Vec::new();
+        let mut senders = BTreeSet::new();
         while senders.len() < 2 {
             let message = self.next_message().await;
             if message.body.contains("web") {

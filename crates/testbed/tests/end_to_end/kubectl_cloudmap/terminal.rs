@@ -125,7 +125,8 @@ impl Terminal {
 async fn output(command: &mut Command) -> Printed {
     let output = command.output().await.expect("the command starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    let (code, errors) = (output.status.code(), text(output.stderr));
+    let code = output.status.code();
+    let errors = text(output.stderr);
     Printed { code, output: text(output.stdout), errors }
 }
 

@@ -17,7 +17,8 @@ impl Story {
         let dns =
             [self.blue.control_plane.start_dns().await, self.green.control_plane.start_dns().await];
         for (cluster, server) in self.members().into_iter().zip(dns) {
-            let (web, both) = (ips(cluster, "web").await, ips(cluster, "both").await);
+            let web = ips(cluster, "web").await;
+            let both = ips(cluster, "both").await;
             let six: Vec<&str> = both.iter().skip(1).map(String::as_str).collect();
             let questions: [Question<'_>; 6] = [
                 ("web", "A", &[&web[0]]),

@@ -61,13 +61,15 @@ struct Story {
 
 impl Story {
     async fn start() -> Option<Self> {
-        let (world, green) = (World::start().await, ClusterIdentity::own("green"));
+        let world = World::start().await;
+        let green = ClusterIdentity::own("green");
         world.cloud_map.watch_over("cloud-map-sync", &[&blue().arn(), &green.arn()]);
         let (of_blue, of_green) = tokio::join!(
             RealCluster::start_member(&world, blue(), true),
             RealCluster::start_member(&world, green, false),
         );
-        let (of_blue, of_green) = (of_blue?, of_green?);
+        let of_blue = of_blue?;
+        let of_green = of_green?;
         tokio::join!(of_blue.join("blue", CLUSTERSET), of_green.join("green", CLUSTERSET));
         let lambda = lambda(&world, "blue,green").await;
         Some(Self { world, blue: of_blue, green: of_green, lambda })

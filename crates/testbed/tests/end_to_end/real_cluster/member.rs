@@ -39,7 +39,8 @@ impl RealCluster {
         identity: ClusterIdentity,
         controllers: bool,
     ) -> Option<Self> {
-        let (multi_cluster, is_single_stack) = (true, !controllers);
+        let multi_cluster = true;
+        let is_single_stack = !controllers;
         let key = world.sandbox.access_key().clone();
         let options = Options { controllers, multi_cluster, is_single_stack, identity, key };
         Self::start_with(world, options).await
@@ -47,7 +48,9 @@ impl RealCluster {
 
     /// Starts a control plane with the Multi-Cluster Services API and addresses of both families, without controllers.
     pub async fn start_quiet_member(world: &World, identity: ClusterIdentity) -> Option<Self> {
-        let (controllers, multi_cluster, is_single_stack) = (false, true, false);
+        let controllers = false;
+        let multi_cluster = true;
+        let is_single_stack = false;
         let key = world.sandbox.access_key().clone();
         let options = Options { controllers, multi_cluster, is_single_stack, identity, key };
         Self::start_with(world, options).await
@@ -225,7 +228,8 @@ pub fn as_function(mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
 
 fn written(event: &Value) -> Option<String> {
     let groups = event["user"]["groups"].as_array()?;
-    let (verb, object) = (event["verb"].as_str()?, &event["objectRef"]);
+    let verb = event["verb"].as_str()?;
+    let object = &event["objectRef"];
     let resource = object["resource"].as_str()?;
     let is_read = ["get", "list", "watch"].contains(&verb);
     let is_aside = ["selfsubjectaccessreviews", "events"].contains(&resource);

@@ -38,8 +38,10 @@ impl RealCluster {
     /// Starts the control plane with the namespace `shop`; the function's role may do nothing there
     /// yet. None where there is no control plane to be had, which a test then says and passes, but not in CI.
     pub async fn start(world: &World, controllers: bool) -> Option<Self> {
-        let (identity, key) = (blue(), world.sandbox.access_key().clone());
-        let (multi_cluster, is_single_stack) = (false, false);
+        let identity = blue();
+        let key = world.sandbox.access_key().clone();
+        let multi_cluster = false;
+        let is_single_stack = false;
         let options = Options { controllers, multi_cluster, is_single_stack, identity, key };
         Self::start_with(world, options).await
     }

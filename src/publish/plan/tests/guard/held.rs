@@ -109,7 +109,8 @@ fn an_instance_that_passes_to_another_service_is_not_lost() {
 #[test]
 fn registrations_and_rewrites_go_on_while_removals_are_held() {
     let mut world = shops(&[("a", 4, None), ("b", 4, Some(0))]);
-    let (name, ready) = ("shop/a", [pod("two", "10.0.0.0"), pod("three", "10.0.0.9")]);
+    let name = "shop/a";
+    let ready = [pod("two", "10.0.0.0"), pod("three", "10.0.0.9")];
     world = world.service(service(name, "http/a").ready(ready));
     assert_snapshot!(world.planned(), @r#"
     shop/a: rewrite http/a a-0: cloud-map-sync/pod one -> two
@@ -188,7 +189,8 @@ fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
             let of = format!("shop/{name}");
             let at = |last: usize| format!("10.0.0.{last}");
             let pods = pods("10.0.0", 0..5);
-            let (taken, kept) = (format!("http/taken-{name}"), format!("http/kept-{name}"));
+            let taken = format!("http/taken-{name}");
+            let kept = format!("http/kept-{name}");
             let marked = |of: &str, count| -> BTreeMap<_, _> {
                 (0..count).map(|last| (format!("i-{last}"), ours(of, &at(last)))).collect()
             };
