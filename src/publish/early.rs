@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::SetOnce;
 
-use super::group::{Results, Target};
+use super::group::{EarlyWork, Results, Target};
 use super::plan::ChangesByService;
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
 
@@ -27,14 +27,6 @@ struct State {
     created: BTreeMap<ServiceKey, CloudMapService>,
     /// Whether Cloud Map is read.
     is_closed: bool,
-}
-
-/// What early groups have done of the changes of a later one.
-#[derive(Default)]
-pub struct EarlyWork {
-    pub tried: BTreeSet<Target>,
-    /// The Cloud Map services that they have created. No list may show these yet.
-    pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 
 impl Early {

@@ -21,7 +21,6 @@ mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::early::EarlyWork;
 use super::plan::{
     Baseline, Change, ChangesByService, DeregisterReason, HeldBack, Observation, Permits, Reason,
     RereadScope, Stage, Task, removes_note,
@@ -117,6 +116,14 @@ enum State {
 
 /// What a change is about. A change of a thing that was tried is not tried again in the same run.
 pub type Target = (Stage, ServiceKey, Option<String>);
+
+/// What early groups of a run have done of the changes of a later one.
+#[derive(Default)]
+pub struct EarlyWork {
+    pub tried: BTreeSet<Target>,
+    /// The Cloud Map services that they have created. No list may show these yet.
+    pub created: BTreeMap<ServiceKey, CloudMapService>,
+}
 
 /// One group on its way.
 #[derive(Clone, Debug)]

@@ -138,16 +138,11 @@ impl Fitting<'_> {
         refused
     }
 
-    /// Takes up to `count` removals under a name out of the plan: only removals without a wait, or with a wait for an
-    /// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
+    /// Takes up to `count` removals under a name out of the plan, for exchanges. An instance that carries a note is taken
+    /// last.
     fn take_surplus(&mut self, place: &Place, count: usize) -> Vec<Change> {
-        let may_be_displaced = |change: &Change| {
-            let may_wait = matches!(
-                change.waits_for(),
-                None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_))
-            );
-            change.marked().is_some() && change.place() == place && may_wait
-        };
+        let may_be_displaced =
+            |change: &Change| change.place() == place && change.may_be_exchanged();
         let mut candidates = self.plan.take(may_be_displaced);
         candidates.sort_by_cached_key(|(planned_for, change)| {
             let instance = change.instance().unwrap_or_default().to_owned();

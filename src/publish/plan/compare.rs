@@ -211,11 +211,12 @@ fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
 pub struct Comparison {
     /// The changes of instances by id, except removals. If Cloud Map is in step, there are none.
     instances: BTreeMap<String, Change>,
-    /// The instances that no endpoint requests, each with the reason for its removal.
+    /// The instances that are to leave, each with the reason. Some have an endpoint: those beyond a maximum, duplicates, and
+    /// those of a Service that publishes none.
     pub surplus: BTreeMap<String, DeregisterReason>,
     /// The number of instances that are as requested.
     pub unchanged: usize,
-    /// The number of instances of the holder that stay registered.
+    /// The number of our instances that stay registered, whatever Service is in their marks.
     pub staying: usize,
     new: usize,
     /// Whether the holder has an endpoint that cannot be discovered yet: it has yet to register an instance, or the
@@ -223,7 +224,7 @@ pub struct Comparison {
     is_missing: bool,
     /// Whether an endpoint requests an instance here.
     pub has_endpoints: bool,
-    /// Whether one of the requested instances is registered, and marked for the holder of the name.
+    /// Whether one of the instances that stay leads to an endpoint of the holder.
     pub has_registered: bool,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,

@@ -9,7 +9,6 @@ use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
 use super::namespaces::keys_to_choose_from;
 use super::observation::{Look, Observation};
-use super::removals::WaitsFor;
 use crate::guard::Extent;
 use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
 
@@ -194,8 +193,7 @@ fn number_groups(changes: &ChangesByService) -> Vec<usize> {
     // Some of the awaited Services may have no changes.
     let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
     for (service, changes) in changes {
-        let waits = changes.iter().filter_map(Change::waits_for);
-        for awaited in waits.flat_map(WaitsFor::services) {
+        for awaited in changes.iter().flat_map(Change::awaits) {
             joined.entry(service).or_default().push(awaited);
             joined.entry(awaited).or_default().push(service);
         }
@@ -226,7 +224,7 @@ mod tests {
 
     use super::*;
     use crate::model::Place;
-    use crate::publish::plan::DeregisterReason;
+    use crate::publish::plan::{DeregisterReason, WaitsFor};
 
     fn numbered(number: usize) -> ServiceRef {
         ServiceRef::new("shop", format!("web-{number:05}"))

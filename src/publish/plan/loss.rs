@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Change, Stage};
 use super::notes;
 use super::observation::{Observation, Plan};
-use super::removals::WaitsFor;
 use crate::guard::{Extent, Loss, Losses};
 use crate::model::{Attributes, InstanceKey, Owner, Registry, ServiceRef};
 
@@ -105,7 +104,7 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
     };
     for change in plan.changes.values().flatten() {
         if let Some(loser) = change.loses()
-            && offset.counts(change.waits_for(), loser, plan)
+            && offset.counts(change, plan)
         {
             tally(Some(loser.clone()), |tally| &mut tally.gone);
         }
@@ -148,16 +147,11 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
 
 impl Offset {
     /// Whether a removal counts: its wait may end in this run. When all registrations are done, only removals that wait
-    /// for nothing count; the others are judged in the pass in which their wait has ended.
-    fn counts(self, waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
-        match (self, waits_for) {
-            (_, None) => true,
-            (Self::Made, Some(_)) => false,
-            (_, Some(WaitsFor::FirstRegistration)) => registers(marked, plan),
-            (_, Some(other)) => {
-                other.services().into_iter().any(|service| registers(service, plan))
-            }
-        }
+    /// for nothing count; the others are judged in the run in which their wait has ended.
+    fn counts(self, removal: &Change, plan: &Plan) -> bool {
+        let waits = removal.waits_for().is_some();
+        let is_awaited = |service| registers(service, plan);
+        !waits || self != Self::Made && removal.awaits().into_iter().any(is_awaited)
     }
 }
 

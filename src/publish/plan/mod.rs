@@ -15,8 +15,9 @@
 //!   has an identity and a health; `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them; those that are `unread` are never treated as empty.
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
-//! - `group` has the Services whose changes are made together, and plans for some of them; `permit` has the removals that a
-//!   run may make; `refusals` are changes that are not tried again yet.
+//! - Removals: `removals` decides which instances leave, why, and what each waits for; `permit` has those that a run may make.
+//! - `group` has the Services whose changes are made together, and plans for some of them; `refusals` are changes that are
+//!   not tried again yet.
 //! - `orphans` counts the instances of clusters that are not configured.
 //! - `guard` judges the `loss` of each Service, and remembers it by `notes`.
 //! - No claim requests the changes of `adopt`, `purge` and `records`.

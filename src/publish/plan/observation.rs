@@ -6,9 +6,7 @@
 //! [`Plan`] has the changes, the requests that are held back, and the instances that stay as they are, in each Cloud Map
 //! service that was read, with remarks for the report.
 //!
-//! Cloud Map services with instances that could not be read are never treated as empty: they may contain instances of an
-//! ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service claims
-//! and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
+//! No rule is a method here: each is a function or a type in the file that is named after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

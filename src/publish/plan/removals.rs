@@ -78,6 +78,37 @@ pub struct Exchange {
 }
 
 impl Change {
+    /// The Services with registrations that a removal waits for, if they may be made in this run.
+    pub fn awaits(&self) -> Vec<&ServiceRef> {
+        let Self::Deregister { marked, waits_for: Some(wait), .. } = self else {
+            return Vec::new();
+        };
+        match &**wait {
+            WaitsFor::FirstRegistration => vec![marked],
+            WaitsFor::Holder(service) | WaitsFor::NewName(service) => vec![service],
+            WaitsFor::HolderAndNewName { holder, renamed } => vec![holder, renamed],
+            WaitsFor::ContestedName { .. }
+            | WaitsFor::BlockedRename { .. }
+            | WaitsFor::NamespaceById(_) => Vec::new(),
+        }
+    }
+
+    /// Whether an exchange for a new instance may take the place of a removal: it waits for nothing, or for an instance under
+    /// the same name, which the exchange brings.
+    pub fn may_be_exchanged(&self) -> bool {
+        let Self::Deregister { waits_for, .. } = self else { return false };
+        match waits_for.as_deref() {
+            None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_)) => true,
+            Some(
+                WaitsFor::NewName(_)
+                | WaitsFor::HolderAndNewName { .. }
+                | WaitsFor::BlockedRename { .. }
+                | WaitsFor::ContestedName { .. }
+                | WaitsFor::NamespaceById(_),
+            ) => false,
+        }
+    }
+
     /// The exchange of the instance that this removal takes out for a new one.
     pub fn exchanged_for(&self, newcomer: &str) -> Option<Exchange> {
         let Self::Deregister { marked, address, because, .. } = self else { return None };
@@ -90,8 +121,8 @@ impl Change {
     }
 }
 
-/// The condition that Cloud Map must meet before an instance is added or removed, so that no name becomes empty. If
-/// there are several names, the last one decides.
+/// The condition that Cloud Map must meet before an instance is removed, so that no name becomes empty. If a Service claims
+/// several names, the condition of the greatest order decides, so the order of the variants is part of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
     /// One of the holder's present endpoints must be registered.
@@ -149,18 +180,6 @@ impl WaitsFor {
         match self {
             Self::NewName(renamed) | Self::HolderAndNewName { renamed, .. } => Some(renamed),
             _ => None,
-        }
-    }
-
-    /// The Services with registrations that it waits for, if they may be made in this run.
-    pub fn services(&self) -> Vec<&ServiceRef> {
-        match self {
-            Self::Holder(service) | Self::NewName(service) => vec![service],
-            Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
-            Self::FirstRegistration
-            | Self::ContestedName { .. }
-            | Self::BlockedRename { .. }
-            | Self::NamespaceById(_) => Vec::new(),
         }
     }
 }
