@@ -55,7 +55,7 @@
 //! | comparison, look | the plan of all that a run is about; the plan of one group on a fresh read |
 //! | group | the Services joined by a name that both claim or have instances under; most often one |
 //! | permit | the right of a run to take an instance away, which the judged comparison gives |
-//! | surplus | an instance of ours that no endpoint asks for |
+//! | surplus | an instance of ours that is to leave; most often no endpoint asks for it |
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
 //! | held back | asked for and not done, and a retry does not help |
 //! | loss | the instances that a full sync would take from a cluster, or the endpoints from its imports; the guard holds one that is too large |
