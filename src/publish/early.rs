@@ -48,8 +48,14 @@ impl Early {
             for settled in &results.settled {
                 let tried = state.tried.entry(settled.service.clone()).or_default();
                 tried.insert(settled.change.target());
+                // One that another writer has created is asked for again, for others register there.
+                let key = &settled.change.place().key;
+                if settled.is_creation()
+                    && let Some(service) = results.created.get(key)
+                {
+                    state.created.insert(key.clone(), service.clone());
+                }
             }
-            state.created.extend(results.created.clone());
             state.results.extend(results);
         }
         // Each group ends once.

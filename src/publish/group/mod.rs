@@ -47,6 +47,13 @@ pub struct SettledChange {
     pub outcome: Result<Outcome, Reason>,
 }
 
+impl SettledChange {
+    /// Whether the change has created a Cloud Map service.
+    pub fn is_creation(&self) -> bool {
+        self.change.stage() == Stage::Create && self.outcome == Ok(Outcome::Applied)
+    }
+}
+
 /// The outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -142,7 +149,7 @@ pub struct GroupSync<'a> {
     /// The notes of the guard, which judges the comparison alone.
     notes: Vec<PlannedChange>,
     tried: BTreeSet<Target>,
-    /// The Cloud Map services that the group has created.
+    /// The Cloud Map services that the group or an early one has created.
     created: BTreeSet<ServiceKey>,
     /// What the run has tried before in vain.
     in_vain: &'a BTreeSet<Target>,
@@ -226,6 +233,7 @@ impl<'a> GroupSync<'a> {
     pub fn after(mut self, work: EarlyWork) -> Self {
         self.tried = work.tried;
         for (key, service) in work.created {
+            self.created.insert(key.clone());
             self.observation.registry.services.entry(key).or_insert(service);
         }
         self.leave_out_what_may_not_be_tried();
