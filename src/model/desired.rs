@@ -201,7 +201,7 @@ impl Endpoint {
 }
 
 impl Desired {
-    /// These Services alone.
+    /// The part of the cluster that has these Services alone.
     #[must_use]
     pub fn only<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Self {
         let mut only = Self::default();

@@ -124,11 +124,11 @@ enum State {
 /// What a change is about. A change of a thing that was tried is not tried again in the same run.
 pub type Target = (Stage, ServiceKey, Option<String>);
 
-/// What early groups of a run have done of the changes of a later one.
+/// The changes of a group that early groups of the run have made or tried.
 #[derive(Default)]
 pub struct EarlyWork {
     pub tried: BTreeSet<Target>,
-    /// The Cloud Map services that they have created. No list may show these yet.
+    /// The Cloud Map services that early groups have created. The lists may not show these yet.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 

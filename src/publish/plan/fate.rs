@@ -30,7 +30,7 @@ pub struct Fates {
 /// The fate of an endpoint under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointFate {
-    /// It requests these instances.
+    /// The endpoint requests these instances.
     Requests(Vec<InstanceFate>),
     RequestsNone(NotRequested),
 }
@@ -65,7 +65,7 @@ impl NotRequested {
 /// The fate of an instance that an endpoint requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceFate {
-    /// It has this id, or gets it by a change of the plan.
+    /// The instance has this id, or gets it by a change of the plan.
     Registered {
         id: String,
         /// The reason why a change of it is held back.

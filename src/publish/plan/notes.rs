@@ -91,14 +91,14 @@ pub fn instances_of(
 pub struct NoteChanges<'a> {
     observation: &'a Observation,
     removed: BTreeMap<InstanceKey, Removal>,
-    /// Those that pass to another Service.
+    /// The instances that pass to another Service.
     passed_on: BTreeSet<InstanceKey>,
-    /// Those that would be removed, and that the guard holds.
+    /// The instances that would be removed, and that the guard holds.
     held: BTreeSet<InstanceKey>,
 }
 
 impl<'a> NoteChanges<'a> {
-    /// Those of a plan out of which the guard took the `held` removals.
+    /// The changes of notes beside a plan out of which the guard took the `held` removals.
     pub fn new(observation: &'a Observation, plan: &Plan, held: &[Change]) -> Self {
         let mut removed = BTreeMap::new();
         let mut passed_on = BTreeSet::new();
