@@ -126,7 +126,7 @@ fn wanted(random: &mut Random) -> Desired {
         ports: Arc::default(),
         ..Endpoint::default()
     };
-    desired.services.get_mut(&web()).expect("annotated").endpoints = Some(vec![pod]);
+    desired.services.get_mut(&web()).expect("annotated").endpoints = Some(vec![pod].into());
     desired
 }
 

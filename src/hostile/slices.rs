@@ -95,7 +95,7 @@ fn slices_become_instances_that_cloud_map_accepts_and_that_others_reach() {
         assert!(endpoints.len() <= count);
         let mut desired = desired(&[service], &reading);
         for service in desired.services.values_mut() {
-            service.endpoints = Some(endpoints.clone());
+            service.endpoints = Some(endpoints.clone().into());
         }
         assert_planned(desired, registry(*random.pick(&KINDS), &instances)) > 0
     });

@@ -60,7 +60,7 @@ pub struct PublishedService {
     /// `spec.ipFamilies`; empty if only its endpoints show its families.
     pub families: BTreeSet<Family>,
     /// The endpoints in any condition; `None` if this run did not need to read them.
-    pub endpoints: Option<Vec<Endpoint>>,
+    pub endpoints: Option<Arc<[Endpoint]>>,
     /// Whether the cluster truncated that list, so that a missing endpoint may exist.
     pub truncated: bool,
     /// The number of endpoints that `endpoints` leaves out, since a Service may not have more.
@@ -238,10 +238,15 @@ impl PublishedService {
         stated.cloned().unwrap_or_else(|| self.endpoint_families())
     }
 
+    /// The endpoints, as far as this run has read them.
+    pub fn read_endpoints(&self) -> &[Endpoint] {
+        self.endpoints.as_deref().unwrap_or_default()
+    }
+
     /// The families of records that its endpoints have, ready or not: both if one of them has both, since Cloud Map refuses an
     /// instance that lacks one, and otherwise IPv4 before IPv6.
     pub fn endpoint_families(&self) -> BTreeSet<Family> {
-        let endpoints = || self.endpoints.iter().flatten();
+        let endpoints = || self.read_endpoints().iter();
         if endpoints().any(|it| it.ipv4.is_some() && it.ipv6.is_some()) {
             return Family::ALL.into();
         }
@@ -250,8 +255,8 @@ impl PublishedService {
 
     /// Whether it has endpoints, and none with an address.
     pub fn has_only_host_names(&self) -> bool {
-        let mut endpoints = self.endpoints.iter().flatten().peekable();
-        endpoints.peek().is_some() && endpoints.all(Endpoint::has_only_host_name)
+        let endpoints = self.read_endpoints();
+        !endpoints.is_empty() && endpoints.iter().all(Endpoint::has_only_host_name)
     }
 
     pub fn port(&self, reference: &PortReference) -> Option<&ServicePort> {

@@ -112,7 +112,7 @@ impl Members<'_> {
         for (cluster, overlay) in self.overlay.iter().filter(|(_, it)| it.covers(name)) {
             let Some(published) = overlay.desired.services.get(name) else { continue };
             let Some(exported) = &published.export else { continue };
-            for endpoint in published.endpoints.iter().flatten() {
+            for endpoint in published.read_endpoints() {
                 let led_to = endpoints_of(exported, endpoint, overlay.arn.region());
                 for address in endpoint.addresses() {
                     let ports = led_to.iter().filter(|it| it.address == address);

@@ -198,7 +198,7 @@ impl OfMember {
         let export = published.and_then(|published| {
             let exported = published.export.as_ref()?;
             let mut endpoints = Vec::new();
-            for it in published.endpoints.iter().flatten() {
+            for it in published.read_endpoints() {
                 let all = endpoints_of(exported, it, overlay.arn.region());
                 let ready = it.ready;
                 let is_leaving = it.is_leaving();

@@ -12,6 +12,7 @@ mod outcome;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::observe::{self, World};
 use super::plan::{HeldBack, Observation, Reason, counts_on_additions, plan, rule};
@@ -338,7 +339,8 @@ fn allowed(mut desired: Desired, observation: &Observation, held_back: &[HeldBac
     }
     for (service, published) in &mut desired.services {
         let Ok(Some(rule)) = rule(observation, service) else { continue };
-        for endpoint in published.endpoints.iter_mut().flatten() {
+        let Some(endpoints) = &mut published.endpoints else { continue };
+        for endpoint in Arc::make_mut(endpoints) {
             endpoint.ipv4 = endpoint.ipv4.filter(|it| rule.allows_address((*it).into()));
             endpoint.ipv6 = endpoint.ipv6.filter(|it| rule.allows_address((*it).into()));
         }

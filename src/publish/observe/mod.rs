@@ -231,7 +231,7 @@ impl World<'_> {
 fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
         if let Some(published) = desired.services.get_mut(&service) {
-            published.endpoints = Some(read.all);
+            published.endpoints = Some(read.all.into());
             published.truncated = read.truncated;
             published.left_out = read.left_out;
         }

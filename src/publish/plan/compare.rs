@@ -11,7 +11,7 @@ use super::observation::Observation;
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::wanted::{Present, WantedInstances};
-use crate::model::{Attributes, Place, PublishedService, ServiceKey};
+use crate::model::{Attributes, Place, ServiceKey};
 
 /// Compares the instances that the holder wants with our instances under `key`.
 pub fn compare(
@@ -244,10 +244,10 @@ impl Comparison {
         if wanted.keeps_all() {
             self.held_back.push(Reason::EndpointsTruncated);
         }
-        let PublishedService { endpoints, left_out, .. } = wanted.template.published;
-        if *left_out > 0 {
-            let maximum = endpoints.as_ref().map_or(0, Vec::len);
-            let found = maximum + left_out;
+        let published = wanted.template.published;
+        if published.left_out > 0 {
+            let maximum = published.read_endpoints().len();
+            let found = maximum + published.left_out;
             self.held_back.push(Reason::TooManyEndpoints { found, maximum });
         }
         self.held_back.extend(wanted.held_back);

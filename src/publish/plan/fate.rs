@@ -135,7 +135,7 @@ pub(super) fn of_endpoints(
         |reason: &&Reason| matches!(reason, Reason::Maximum { .. } | Reason::ServiceFull { .. });
     let maximum = wanted.held_back.iter().find(is_maximum);
     let mut fates = Vec::new();
-    for endpoint in template.published.endpoints.iter().flatten() {
+    for endpoint in template.published.read_endpoints().iter() {
         let fit = template.fit(endpoint, &wanted.holder, owner);
         let mut requested = Vec::new();
         for (identity, _) in &fit.instances {
@@ -209,7 +209,7 @@ pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Ve
     let mut names = Vec::new();
     for key in observation.holders.claims(service).into_iter().flatten() {
         let place = Place::of(key, &observation.registry);
-        let endpoints = published.endpoints.iter().flatten();
+        let endpoints = published.read_endpoints().iter();
         let recorded = plan.fates.as_ref().and_then(|fates| fates.names.get(key)).cloned();
         let fates = recorded.unwrap_or_else(|| {
             let held_back = || not_compared(plan, &place, service);
@@ -359,7 +359,7 @@ fn remarks(kind: Option<ServiceKind>, published: &PublishedService) -> Vec<Strin
     let Some(kind @ ServiceKind::Dns(Records { srv: false, .. })) = kind else {
         return Vec::new();
     };
-    let endpoints = published.endpoints.as_deref().unwrap_or_default();
+    let endpoints = published.read_endpoints();
     let remark = published.ports.iter().find_map(|port| {
         let mut targets = endpoints.iter().filter_map(|endpoint| endpoint.ports.get(&port.name));
         let target = targets.find(|target| **target != port.number)?;

@@ -170,7 +170,7 @@ fn can_be_annotated(key: &str, value: &str) -> bool {
 /// The annotation that names a port of the Service: those that lead to a port of the neighbours, or any.
 fn port_annotation(neighbours: &BTreeSet<u16>, published: &PublishedService) -> String {
     let leads_to_one = |port: &&ServicePort| {
-        let mut endpoints = published.endpoints.iter().flatten();
+        let mut endpoints = published.read_endpoints().iter();
         endpoints.any(|endpoint| {
             endpoint.ports.get(&port.name).is_some_and(|target| neighbours.contains(target))
         })
@@ -252,7 +252,7 @@ mod tests {
             claims: Ok(claims("")),
             ports: ports.collect(),
             families: BTreeSet::new(),
-            endpoints: Some(vec![endpoint]),
+            endpoints: Some(vec![endpoint].into()),
             truncated: false,
             left_out: 0,
             unknown_annotations: None,

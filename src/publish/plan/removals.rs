@@ -359,7 +359,7 @@ impl<'a> Removals<'a> {
             endpoint.is_published(claims)
                 && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
         };
-        let stays = || published.endpoints.iter().flatten().any(stays);
+        let stays = || published.read_endpoints().iter().any(stays);
         let chooses = || WaitsFor::NamespaceById(candidate.service.clone());
         (keys.any(|it| it == *key) && stays()).then(chooses)
     }

@@ -169,7 +169,7 @@ impl InstanceTemplate<'_> {
 
     /// The most instances that the endpoints of an annotated Service can be here.
     pub fn most_instances(&self) -> usize {
-        let endpoints = self.published.endpoints.iter().flatten();
+        let endpoints = self.published.read_endpoints().iter();
         let endpoints = endpoints.filter(|endpoint| endpoint.is_published(self.claims)).count();
         let ports = if self.distinguishes_ports() { self.claims.ports.len().max(1) } else { 1 };
         let maximum = self.maximum().map_or(INSTANCES_OF_NAME, |(maximum, _)| maximum);

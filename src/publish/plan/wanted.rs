@@ -111,7 +111,7 @@ impl<'a> WantedInstances<'a> {
             kept.insert(new_id.clone(), id.clone());
         }
         let is_present = |new_id: &String| kept.contains_key(new_id);
-        let endpoints = self.template.published.endpoints.iter().flatten();
+        let endpoints = self.template.published.read_endpoints().iter();
         let lasting = endpoints.filter(|it| !it.terminating).flat_map(Endpoint::addresses);
         let lasting: BTreeSet<IpAddr> = lasting.collect();
         let mut in_order = in_order(self.instances.keys(), is_present);
@@ -182,7 +182,7 @@ impl<'a> WantedInstances<'a> {
     fn add_endpoints(&mut self, observation: &Observation) {
         let template @ InstanceTemplate { published, claims, .. } = self.template;
         let mut held_back = BTreeSet::new();
-        for endpoint in published.endpoints.iter().flatten() {
+        for endpoint in published.read_endpoints() {
             if !endpoint.is_published(claims) {
                 continue;
             }

@@ -69,7 +69,7 @@ impl Clusterset {
                 ExportRecord { owner: of_record, service: service.clone(), export, is_empty };
             let written = record.write().expect("a small export");
             self.add(&records, id::export_record(service), written);
-            for endpoint in published.endpoints.iter().flatten() {
+            for endpoint in published.read_endpoints() {
                 for each in endpoints_of(exported, endpoint, arn.region()) {
                     let mut instance = attributes::write(&exported.export, &self.id, &each);
                     let pod = endpoint.pod.clone();

@@ -41,7 +41,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         claims: Ok(claims),
         ports: Vec::new(),
         families: BTreeSet::from([Family::V4]),
-        endpoints: Some(Vec::new()),
+        endpoints: Some(Vec::new().into()),
         truncated: false,
         left_out: 0,
     };
@@ -123,7 +123,7 @@ impl Kubernetes {
     }
 
     pub fn ready(mut self, endpoints: impl Into<Vec<Endpoint>>) -> Self {
-        self.annotated.endpoints = Some(endpoints.into());
+        self.annotated.endpoints = Some(endpoints.into().into());
         self
     }
 

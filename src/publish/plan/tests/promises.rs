@@ -168,7 +168,7 @@ fn to_be_found(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAdd
     let service = service.filter(published);
     let keeps = service
         .is_some_and(|service| service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving));
-    let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
+    let endpoints = service.into_iter().flat_map(PublishedService::read_endpoints);
     let endpoints = endpoints.filter(|endpoint| {
         if endpoint.terminating { keeps && endpoint.serving } else { endpoint.ready }
     });

@@ -47,7 +47,7 @@ impl fmt::Debug for World {
             let ports = &service.ports;
             let families = &service.families;
             writeln!(f, "  {ports:?} {families:?} truncated: {}", service.truncated)?;
-            for endpoint in service.endpoints.iter().flatten() {
+            for endpoint in service.read_endpoints() {
                 writeln!(f, "  {endpoint:?}")?;
             }
         }
