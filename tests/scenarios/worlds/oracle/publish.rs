@@ -565,19 +565,19 @@ fn is_full(attributes: &Attributes) -> bool {
 }
 
 // New namespaces: one that is claimed for a ready endpoint and is not there is created if the setting says so. An older
-// claimant without endpoints, or that is not published, holds the name from others.
+// claimant without endpoints, or that is not published, or with a port that no endpoint has, holds the name from others.
 fn created(world: &World, rest: &Registry) -> Result<(), String> {
     let is_there = world.namespaces.iter().any(|it| it.name == TEAM);
     let is_wanted = served(world).any(|cluster| {
         let is_valid = |(_, service): &(usize, &Service)| {
             let claim = &service.claim;
-            claim.namespace == Reference::New
-                && claim.bad.is_none()
-                && claim.names.iter().all(|it| world.allows(it))
+            claim.namespace == Reference::New && claim.names.iter().all(|it| world.allows(it))
         };
         let claimants: Vec<_> = opted_in(world, cluster).filter(is_valid).collect();
         let registers = |service: &Service| {
-            service.claim.is_published && !endpoints(cluster, service, false).is_empty()
+            service.claim.is_published
+                && service.claim.bad.is_none()
+                && !endpoints(cluster, service, false).is_empty()
         };
         claimants.iter().any(|(_, service)| {
             let shares = |other: &Service| {
