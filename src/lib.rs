@@ -63,7 +63,7 @@
 //! | orphan | an instance of ours from a cluster that is not configured for its Cloud Map |
 //! | mirror | what this process last read of one Cloud Map; no change rests on it |
 //! | refusal | a request that Cloud Map would refuse again, and that is not sent for ten minutes |
-//! | overlay, offer | the exports of a cluster as this invocation read them there; that importers get them in place of Cloud Map's |
+//! | source | where a run learns what a cluster exports: the cluster itself if the function serves it, else Cloud Map |
 //! | stale | a member that was not heard of for long |
 //! | adopt | put our marks on an instance that another party registered |
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |

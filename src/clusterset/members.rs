@@ -9,7 +9,8 @@ use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
 use crate::model::attributes::{IPV4, IPV6, SIGHTING};
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Flow, Owner, Registry, ServiceKey, ServiceRef, Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Flow, Owner, ReadExports, Registry, ServiceKey,
+    ServiceRef, Timestamp,
 };
 
 /// The members of each clusterset.
@@ -64,6 +65,39 @@ pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)
 /// Whether a registry has the record of a cluster under any id, which may have been changed.
 pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
     holders(registry).any(|(_, holder)| holder.cluster == *cluster)
+}
+
+/// The clusters of a clusterset that the function serves. Of an exporter among them the cluster itself is the only source:
+/// Cloud Map is never asked what it exports.
+#[derive(Debug, Default)]
+pub struct Served {
+    /// `OWNER_ID` of the function.
+    pub owner_id: String,
+    /// Those whose exports it publishes, whether this run has read them or not.
+    pub exporters: BTreeSet<ClusterArn>,
+    /// Those that take part in this run, by the id that each states.
+    pub members: BTreeMap<ClusterId, ClusterArn>,
+    /// The exports that this run has read, by the id that their cluster states.
+    pub read: BTreeMap<ClusterId, ReadExports>,
+    /// Whether nothing that was read before this invocation is used.
+    pub is_fresh: bool,
+}
+
+impl Served {
+    /// Whether the holder of an id is one of the exporters.
+    pub fn is_exporter(&self, holder: &Owner) -> bool {
+        holder.id == self.owner_id && self.exporters.contains(&holder.cluster)
+    }
+
+    /// Whether one of the exporters states an id.
+    pub fn exports(&self, id: &ClusterId) -> bool {
+        self.members.get(id).is_some_and(|arn| self.exporters.contains(arn))
+    }
+
+    /// Whether a cluster that takes part states an id.
+    pub fn takes_part(&self, id: &str) -> bool {
+        ClusterId::parse(id).is_some_and(|id| self.members.contains_key(&id))
+    }
 }
 
 /// A member as Cloud Map shows it.

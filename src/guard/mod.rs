@@ -63,8 +63,6 @@ pub struct Loss {
     pub left: usize,
     /// Whether this run read that the name itself still stands, so that its loss is no accident of a read.
     pub was_read: bool,
-    /// Whether the first look of this run held the loss of the name.
-    pub was_held: bool,
     /// Whether something of the name has room for the guard's note.
     pub has_room: bool,
 }
@@ -197,8 +195,7 @@ impl Measure {
     }
 
     /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
-    /// instance that a full sync holds, by its note or in this run, which may not have written it yet, and none of
-    /// which a full sync could note no loss.
+    /// instance that a full sync holds by its note, and none of which a full sync could note no loss.
     ///
     /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages about one of them each
     /// would carry it out, since a message about a single Service may remove all that it has.
@@ -217,7 +214,7 @@ impl Measure {
             let sighting = sightings.get(service);
             let is_noted =
                 sighting.is_some_and(|sighting| sighting.age(run.guard, run.now) != Age::Stale);
-            loss.was_held || !loss.has_room || is_noted
+            !loss.has_room || is_noted
         });
         let seen = held.keys().filter_map(|service| sightings.get(service));
         let first_seen = seen.map(|sighting| sighting.first_seen).max();

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{GuardState, SignedDuration};
 
 /// The loss of a name that was not read.
-const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, was_held: false, has_room: true };
+const UNREAD: Loss = Loss { lost: 0, left: 0, was_read: false, has_room: true };
 
 /// A run at ten o'clock, with the default limits: more than ten instances and more than half of them.
 fn run() -> Circumstances {

@@ -1,8 +1,7 @@
 //! Makes the changes of one import, in their order: each is one request. After the first that fails, the slices and the
 //! status are left to be written, by a plan that knows the failure.
 //!
-//! [`Imported`] is the outcome of all imports of a cluster in one run. Imports of which an object has changed since it was
-//! read get a second look, whose outcome counts.
+//! [`Imported`] is the outcome of all imports of a cluster in one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::clusterset::merge::Merged;
 use crate::error::chain;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{Kind, Notice, Outcome, Policy, RefusedField, Selection, ServiceRef};
+use crate::model::{Kind, Notice, Outcome, Policy, RefusedField, ServiceRef};
 use crate::time::Deadline;
 
 /// A change with its outcome.
@@ -189,9 +188,12 @@ impl ImportOutcome {
         Self { unreadable: Some(problem.to_string()), ..Self::default() }
     }
 
-    /// Whether the guard holds what would leave it.
-    fn is_held(&self) -> bool {
-        self.held_back.iter().any(|reason| matches!(reason, Reason::Guard { .. }))
+    /// The outcome of a second try. What the first one wrote counts.
+    pub(super) fn followed_by(mut self, mut second: Self) -> Self {
+        self.made.retain(|made| made.result == Outcome::Applied);
+        second.made.splice(..0, self.made);
+        second.notices.splice(..0, self.notices);
+        second
     }
 
     fn is_complete(&self) -> bool {
@@ -204,30 +206,6 @@ impl Imported {
     /// Whether every change was made.
     pub(super) fn is_complete(&self) -> bool {
         self.imports.values().all(ImportOutcome::is_complete)
-    }
-
-    /// The imports to look at again, at most `most`: an object has changed since it was read. `None` if there are none.
-    pub fn outdated(&self, most: usize) -> Option<Selection> {
-        let outdated = || self.imports.iter().filter(|(_, it)| it.is_outdated).take(most);
-        let held =
-            outdated().filter(|(_, it)| it.is_held()).map(|(name, _)| name.clone()).collect();
-        let services: BTreeSet<ServiceRef> = outdated().map(|(name, _)| name.clone()).collect();
-        let is_any = !services.is_empty();
-        is_any.then(|| Selection::Only { namespaces: BTreeSet::new(), services, held })
-    }
-
-    /// Takes over a second look at these imports. What became of the others counts, as does what the first look wrote.
-    pub fn looked_again(&mut self, selection: &Selection, mut again: Self) {
-        for (name, first) in self.imports.iter_mut().filter(|(name, _)| selection.contains(name)) {
-            let mut second = again.imports.remove(name).unwrap_or_default();
-            first.made.retain(|made| made.result == Outcome::Applied);
-            second.made.splice(..0, first.made.drain(..));
-            second.notices.splice(..0, first.notices.drain(..));
-            *first = second;
-        }
-        self.is_unfamiliar |= again.is_unfamiliar;
-        self.unread.extend(again.unread);
-        self.guard = self.guard.take().or(again.guard);
     }
 }
 

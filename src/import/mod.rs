@@ -8,7 +8,8 @@
 //!
 //! [`plan`] decides for one importing cluster and one name, and its guard for all names together. It is pure, like
 //! [`sources`]. The objects of the cluster are read before the exports: nothing leaves an import by a read that is
-//! older than the import, and a change of an object that has changed since is refused.
+//! older than the import. A change of an object that has changed since is refused: by an overlapping run, or a person. Then
+//! this name is repeated as a whole: its objects are read, the exports, and the import is decided and written again.
 
 pub mod apply;
 pub mod observe;
@@ -19,70 +20,70 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use futures_util::future::LocalBoxFuture;
 use futures_util::{StreamExt, stream};
 use tokio::sync::OnceCell;
 
+use crate::error::chain;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    ClusterId, Family, Kind, Line, Member, Notice, ObjectRef, Outcome, Policy, RefusedField,
-    Selection, ServiceRef, Timestamp, Tone, is_derived_service, join,
+    ClusterId, Family, Kind, Line, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection,
+    ServiceRef, Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, GuardedRun, Metadata, NamespaceState, OwnerLabel, Plan, Present,
-    Read, Reason, Tally, Unexpected, Write, as_exported, has_noted_fields, noted_fields,
-    ready_endpoints,
+    Reason, Tally, Unexpected, Write, as_exported, has_noted_fields, noted_fields, ready_endpoints,
 };
-use sources::{Allows, Members};
+use sources::{Importer, Members, MergedName};
 
 pub use apply::{ImportOutcome, ImportRemoval, Imported};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
+/// The number of times that an import is tried while other writers change its objects. Then the next run goes on.
+const TRIES: usize = 3;
 
 /// An importing cluster.
 pub struct Importing<'a> {
     pub kubernetes: &'a Kubernetes,
     pub owner: &'a OwnerLabel,
-    pub member: &'a Member,
+    pub importer: Importer<'a>,
     /// The objects of its imports, read before the exports.
     pub objects: &'a Objects,
-    pub own_record: OwnRecord,
     /// Whether the plan is carried out.
     pub writes: bool,
     /// Under another one than `sync` the imports stand still.
     pub policy: Policy,
     /// The guard against mass deletion.
     pub guard: GuardedRun<'a>,
-    /// Whether an address may be imported.
-    pub allows: Allows<'a>,
     pub now: Timestamp,
     pub deadline: Deadline,
 }
 
-/// The record of an importing cluster in Cloud Map, as far as this invocation has written or found it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OwnRecord {
-    /// The run was about other clusters, or refused this one: the members that were read show it.
-    #[default]
-    Unknown,
-    Stands,
-    /// It could not be written, in a Cloud Map that is the cluster's: endpoints come into its imports, and none leaves.
-    Refused,
-}
+/// Reads the exports of a name again, for an import that has parts of these clusters. `None` if they cannot be read.
+pub type ReadAgain<'a> =
+    &'a dyn Fn(ServiceRef, BTreeSet<ClusterId>) -> LocalBoxFuture<'a, Option<MergedName>>;
 
 impl Importing<'_> {
     /// Makes the selected imports what the exports of all members say.
-    pub async fn run(&self, members: &Members<'_>, selection: &Selection) -> Imported {
+    pub async fn run(
+        &self,
+        members: &Members<'_>,
+        selection: &Selection,
+        read_again: ReadAgain<'_>,
+    ) -> Imported {
         let names = self.names(members, selection);
         if self.policy != Policy::Sync {
             return self.standing_still(names);
         }
-        let is_unfamiliar = self.is_unfamiliar(members);
-        let noted = members.sighting_note_of(&self.member.cluster);
+        let Importer { member, owner, .. } = self.importer;
+        let is_unfamiliar =
+            members.is_unfamiliar(member, owner) && self.objects.has_imports(self.owner);
+        let noted = members.sighting_note_of(&member.cluster);
         let families = self.kubernetes.service_families();
         let unread = members.unread_records().collect();
         let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
@@ -90,7 +91,7 @@ impl Importing<'_> {
         let server: OnceCell<Option<String>> = OnceCell::new();
         let mut imports = Vec::new();
         for name in names {
-            match self.import(members, name.clone(), is_unfamiliar) {
+            match self.import(members, name.clone()) {
                 Ok(mut import) => {
                     if has_noted_fields(self.owner, &import.present) {
                         let version = async || self.kubernetes.version().await.ok();
@@ -105,15 +106,14 @@ impl Importing<'_> {
                 }
             }
         }
-        let passed = members.let_pass();
-        let tallies = imports.iter().map(|import| (import.name.clone(), import.tally(&passed)));
+        let tallies = imports.iter().map(|import| (import.name.clone(), import.tally()));
         let tallies: BTreeMap<ServiceRef, Tally> = tallies.collect();
         let judgement = self.guard.judge(&tallies, noted.as_ref());
         let status = judgement.status.clone().map(Arc::new);
         let runs = imports.into_iter().map(|import| {
             let held = judgement.held(&import.name).zip(status.clone());
             let endpoints = tallies[&import.name].endpoints;
-            self.one(import, (endpoints, families.as_slice()), held)
+            self.one(import, (endpoints, families.as_slice()), held, read_again)
         });
         let runs: Vec<_> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
         imported.imports.extend(runs);
@@ -141,14 +141,6 @@ impl Importing<'_> {
         imported
     }
 
-    /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster.
-    fn is_unfamiliar(&self, members: &Members<'_>) -> bool {
-        !members.is_unread
-            && self.own_record == OwnRecord::Unknown
-            && !members.has_record_under_any_id(self.guard.cluster)
-            && self.objects.has_imports(self.owner)
-    }
-
     /// The names to import or to end; what is left of an import that nothing names ends by its derived Service. While Cloud
     /// Map cannot be read, an import ends by no read: perhaps another member exports the name.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
@@ -168,31 +160,14 @@ impl Importing<'_> {
     }
 
     /// One import; its problem if one of its objects cannot be read.
-    fn import<'a>(
-        &'a self,
-        members: &Members<'_>,
-        name: ServiceRef,
-        is_unfamiliar: bool,
-    ) -> Result<ImportRun<'a>, Unexpected> {
+    fn import(&self, members: &Members<'_>, name: ServiceRef) -> Result<ImportRun<'_>, Unexpected> {
         let present = self.objects.present(&name)?;
-        let mut exports = members.known(&name, (self.guard.cluster, self.allows));
-        if members.is_out_of_sight(&name) {
-            // Those of AWS's controller have no record that would say whether they still export it.
-            for cluster in present.holders() {
-                exports.sources.by_cluster.entry(cluster).or_insert(Read::Unread);
-            }
-        }
-        let ahead = plan::ahead(self.owner, &present, &exports.sources, self.now).into_iter();
-        let ahead = ahead.filter(|cluster| members.may_be_behind(cluster, &name));
-        let moved = present.holders().into_iter().filter(|it| members.may_have_moved(it));
-        let unknown = ahead.chain(moved).map(|cluster| (cluster, Read::Unread));
-        exports.sources.by_cluster.extend(unknown);
-        if is_unfamiliar {
-            exports.sources.restrain(|read| if read.is_read_there() { read } else { Read::Unread });
-        } else if self.own_record == OwnRecord::Refused {
-            exports.sources.restrain(Read::additions);
-        }
-        Ok(ImportRun {
+        let exports = members.known(&name, &self.importer, &present.holders());
+        Ok(self.on(name, present, exports))
+    }
+
+    fn on(&self, name: ServiceRef, present: Present, exports: MergedName) -> ImportRun<'_> {
+        ImportRun {
             importing: self,
             name,
             present,
@@ -201,7 +176,26 @@ impl Importing<'_> {
             server: None,
             failure: None,
             kept_ips: usize::MAX,
-        })
+        }
+    }
+
+    /// An import as it is now, whose objects have changed since they were read. `None` if it cannot be read again.
+    async fn import_again(
+        &self,
+        import: &ImportRun<'_>,
+        read_again: ReadAgain<'_>,
+    ) -> Option<ImportRun<'_>> {
+        let name = &import.name;
+        let read = Objects::of_all(self.kubernetes, self.owner, [name]);
+        let objects = self.deadline.until_stop(read).await.ok()?;
+        let objects = objects.inspect_err(|error| {
+            tracing::warn!("import {name} not read again: {}", chain(error));
+        });
+        let present = objects.ok()?.present(name).ok()?;
+        let read = read_again(name.clone(), present.holders());
+        let exports = self.deadline.until_stop(read).await.ok()??;
+        let again = self.on(name.clone(), present, exports);
+        Some(ImportRun { server: import.server.clone(), ..again })
     }
 
     /// The state of a namespace, as far as it is known by now.
@@ -215,11 +209,12 @@ impl Importing<'_> {
     }
 
     /// `endpoints` are those after the plan with these families of the cluster.
-    async fn one(
-        &self,
-        mut import: ImportRun<'_>,
+    async fn one<'a>(
+        &'a self,
+        mut import: ImportRun<'a>,
         (mut endpoints, families): (usize, &[Family]),
         held: Option<(usize, Arc<GuardStatus>)>,
+        read_again: ReadAgain<'_>,
     ) -> (ServiceRef, ImportOutcome) {
         let left_out = std::mem::take(&mut import.exports.left_out);
         let is_held = held.is_some();
@@ -228,9 +223,22 @@ impl Importing<'_> {
             Reason::Guard { endpoints, status }
         });
         if is_held || families != self.kubernetes.service_families() {
-            endpoints = import.tally(&BTreeSet::new()).endpoints;
+            endpoints = import.tally().endpoints;
         }
-        let outcome = import.run().await;
+        let mut outcome = import.run().await;
+        for _ in 1..TRIES {
+            if !outcome.is_outdated {
+                break;
+            }
+            let Some(mut again) = self.import_again(&import, read_again).await else { break };
+            if is_held {
+                again.hold();
+            }
+            endpoints = again.tally().endpoints;
+            let next = again.run().await;
+            outcome = outcome.followed_by(next);
+            import = again;
+        }
         let sources = (!self.writes).then_some(import.exports.sources);
         let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
         outcome.exists |= is_held;
@@ -246,7 +254,7 @@ struct ImportRun<'a> {
     importing: &'a Importing<'a>,
     name: ServiceRef,
     present: Present,
-    exports: sources::MergedName,
+    exports: MergedName,
     /// The fields that the API server refused or did not keep in this run.
     refused: BTreeSet<RefusedField>,
     /// The version of the API server, once it matters.
@@ -261,7 +269,8 @@ impl ImportRun<'_> {
     /// Plans and changes it, and again if the cluster has no addresses of a family, another owner's object has a name of
     /// the import, the namespace is excluded or a field is refused, or for the slices and the status if a change failed.
     async fn run(&mut self) -> ImportOutcome {
-        let Importing { kubernetes, member, writes, deadline, .. } = *self.importing;
+        let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
+        let member = importer.member;
         let merged = self.exports.named.merged.as_ref();
         let exists = merged.is_some();
         let merged = merged.filter(|it| it.service.clusters.contains(&member.cluster)).cloned();
@@ -399,9 +408,9 @@ impl ImportRun<'_> {
     }
 
     /// Its ready endpoints before and after its plan.
-    fn tally(&self, passed: &BTreeSet<ClusterId>) -> Tally {
+    fn tally(&self) -> Tally {
         let families = self.importing.kubernetes.service_families();
-        self.on_basis(&families, |basis| Tally::of(basis, passed))
+        self.on_basis(&families, Tally::of)
     }
 
     /// The guard keeps what would leave the import.
@@ -417,10 +426,10 @@ impl ImportRun<'_> {
     }
 
     fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
-        let Importing { owner, member, objects, now, .. } = self.importing;
+        let Importing { owner, importer, objects, now, .. } = self.importing;
         decide(&Basis {
             owner,
-            importer: &member.cluster,
+            importer: &importer.member.cluster,
             available: families,
             refused: &self.refused_fields(),
             server: self.server.as_deref(),

@@ -177,14 +177,6 @@ impl Objects {
         self.ours(owner).next().is_some() || !self.slices.is_empty()
     }
 
-    /// Whether the imports of a cluster have endpoints under this id, and none of its own, the only ones that name nodes.
-    pub fn have_anothers_part(&self, id: &ClusterId) -> bool {
-        let slices = self.slices.values().flatten().filter_map(|it| it.slice.as_ref().ok());
-        let of_id = slices.filter(|slice| slice.source().as_ref() == Some(id));
-        let mut endpoints = of_id.flat_map(|slice| &slice.endpoints).peekable();
-        endpoints.peek().is_some() && endpoints.all(|endpoint| endpoint.node.is_none())
-    }
-
     /// The state of a namespace.
     pub fn namespace(&self, name: &str) -> NamespaceState {
         self.namespaces.get(name).copied().unwrap_or(NamespaceState::Absent)

@@ -1,7 +1,9 @@
-//! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
-//! ([`Overlay`]), and as Cloud Map has them for all others. The exports of a name are read and merged once for
-//! all importing clusters (`named`), and each endpoint of a name has its `fate` for people. Addresses that may not be
-//! imported are left out for each of them. Pure.
+//! The exports of all members and the endpoints of each, of one source each: a cluster whose exports the function serves is
+//! its own source ([`ReadExports`]), and Cloud Map is that of all others. Of a served cluster that was not read nothing is
+//! known, so its part of each import stays as it is.
+//!
+//! The exports of a name are read and merged once for all importing clusters (`named`), and each endpoint of a name has its
+//! `fate` for people. Addresses that may not be imported are left out for each of them. Pure.
 
 mod fate;
 mod named;
@@ -11,14 +13,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::plan::{Read, Reason, Sources};
-use crate::clusterset::members::{self, MemberRecords};
+use crate::clusterset::members::{MemberRecords, Served};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
 use crate::clusterset::{attributes, id};
 use crate::guard::SightingNote;
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Overlay, Owner, Registry, ServiceKey, ServiceRef,
-    Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Member, Owner, ReadExports, Registry, ServiceKey,
+    ServiceRef, Timestamp,
 };
 use named::NamedExports;
 
@@ -31,15 +33,19 @@ pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
 pub struct Members<'a> {
     registry: &'a Registry,
     clusterset: &'a ClustersetId,
-    overlay: &'a BTreeMap<ClusterId, Overlay>,
+    served: &'a Served,
+    /// The last known holder of each id, by the records that the process has read or written.
+    pub holders: BTreeMap<ClusterId, Owner>,
+    /// The members of which this run has written the record. Lists may not show it yet.
+    pub written: BTreeSet<ClusterId>,
     /// The members that were not heard of for long. One that this invocation read itself is none.
     pub stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, MemberRecords>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
-    /// Whether these are all members: else one may have joined meanwhile.
-    is_complete: bool,
+    /// Whether these are all members: in a list that was read before this invocation one may be missing.
+    pub is_complete: bool,
     /// Whether nothing could be read of Cloud Map: these are the clusters that this invocation read itself.
     pub is_unread: bool,
     /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
@@ -50,11 +56,11 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// `is_complete`: the registry has all members. In a list that was read before this invocation one may be missing.
+    /// All members, as a registry shows them.
     pub fn new(
-        (registry, is_complete): (&'a Registry, bool),
+        registry: &'a Registry,
         clusterset: &'a ClustersetId,
-        overlay: &'a BTreeMap<ClusterId, Overlay>,
+        served: &'a Served,
         stale_before: Timestamp,
     ) -> Self {
         let mut records: BTreeMap<ClusterId, MemberRecords> = BTreeMap::new();
@@ -74,17 +80,19 @@ impl<'a> Members<'a> {
             }
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
-            let is_read_there = overlay.contains_key(cluster);
+            let is_read_there = served.read.contains_key(cluster);
             Stale::of(cluster, is_read_there, records.cluster.as_ref()?, stale_before)
         });
         Self {
             registry,
             clusterset,
-            overlay,
+            served,
+            holders: BTreeMap::new(),
+            written: BTreeSet::new(),
             stale: stale.collect(),
             records,
             places,
-            is_complete,
+            is_complete: true,
             is_unread: false,
             strangers,
             names: OnceLock::new(),
@@ -92,37 +100,47 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Whether Cloud Map may be behind what was read in a cluster itself: a member has a record before it exports, and that
-    /// of an export says if Cloud Map has none of its endpoints. While that is changed for the first one, only the service
-    /// of the name shows it.
-    pub fn may_be_behind(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
-        let has_record = self.records.get(cluster).is_some_and(|it| it.cluster.is_some());
-        has_record && (self.is_out_of_sight(name) || !self.is_empty(cluster, name))
+    /// The one source of what a cluster exports, for ever the same. Two sources would disagree: Cloud Map may be late,
+    /// refuse an endpoint or lack a record, and each run that asked it would take out what the cluster itself has.
+    fn source(&self, cluster: &ClusterId) -> Source<'a> {
+        let read = self.served.read.get(cluster);
+        match self.holder_of(cluster) {
+            Some(holder) if self.served.is_exporter(holder) => {
+                Source::Cluster(read.filter(|read| read.arn == holder.cluster))
+            }
+            // Its id may be another cluster's, which only the record shows.
+            None if self.served.exports(cluster) => Source::Cluster(None),
+            _ => Source::CloudMap,
+        }
     }
 
-    /// Whether a member may have another id now: it has no record of itself, and the list of members is an older one.
-    pub fn may_have_moved(&self, cluster: &ClusterId) -> bool {
-        let records = self.records.get(cluster);
-        !self.is_complete && records.is_some_and(|it| it.holder.is_none())
+    /// The exports of a cluster if this run has read there whether it exports a name.
+    fn read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&'a ReadExports> {
+        let Source::Cluster(read) = self.source(cluster) else { return None };
+        read.filter(|read| read.covers(name))
     }
 
-    /// Whether this invocation read in a cluster itself whether it exports a name.
+    /// Whether this run has read in a cluster itself whether it exports a name.
     pub fn is_read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
-        self.overlay_of(cluster, name).is_some()
+        self.read_there(cluster, name).is_some()
     }
 
-    fn overlay_of(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&Overlay> {
-        self.overlay.get(cluster).filter(|overlay| overlay.covers(name))
+    /// Whether Cloud Map is the source of what a cluster exports.
+    fn is_of_cloud_map(&self, cluster: &ClusterId) -> bool {
+        matches!(self.source(cluster), Source::CloudMap)
     }
 
-    /// The installation and the cluster that hold a cluster id, by its record in Cloud Map.
+    /// The installation and the cluster that hold a cluster id, by its record in Cloud Map as it was last read.
     pub fn holder_of(&self, cluster: &ClusterId) -> Option<&Owner> {
-        self.records.get(cluster)?.holder.as_ref()
+        let holder = self.records.get(cluster).and_then(|records| records.holder.as_ref());
+        holder.or_else(|| self.holders.get(cluster))
     }
 
-    /// Whether Cloud Map has a record of a cluster under any id, which may have been changed.
-    pub fn has_record_under_any_id(&self, arn: &ClusterArn) -> bool {
-        members::has_record(self.registry, arn)
+    /// Whether the registry shows the record of a member. Without it this may be another Cloud Map than that of its imports.
+    fn shows(&self, member: &Member, owner: &Owner) -> bool {
+        let records = self.records.get(&member.cluster);
+        self.written.contains(&member.cluster)
+            || records.is_some_and(|records| records.holder.as_ref() == Some(owner))
     }
 
     /// The loss of imports that the guard saw first, as the record of the importing cluster has it.
@@ -136,29 +154,22 @@ impl<'a> Members<'a> {
         all.filter_map(|(id, it)| Some(format!("records of {id}: {}", it.unread.as_ref()?)))
     }
 
-    /// The clusters of which the guard let a large loss of exports pass in this run.
-    pub fn let_pass(&self) -> BTreeSet<ClusterId> {
-        let passed = self.overlay.iter().filter(|(_, overlay)| overlay.let_pass);
-        passed.map(|(cluster, _)| cluster.clone()).collect()
-    }
-
     /// Every name that a member exports or may export, as far as that is known.
     pub fn names(&self) -> &BTreeSet<ServiceRef> {
         self.names.get_or_init(|| {
-            let overlay = self
-                .overlay
-                .values()
-                .flat_map(|it| it.desired.services.keys().filter(|name| it.covers(name)));
-            let recorded = self.records.iter().flat_map(|(cluster, records)| {
-                records.exports.keys().filter(|name| !self.is_read_there(cluster, name))
+            let read = self.served.read.iter().flat_map(|(cluster, read)| {
+                let names = read.desired.services.keys();
+                names.filter(|name| self.is_read_there(cluster, name))
             });
+            let recorded = self.records.iter().filter(|(cluster, _)| self.is_of_cloud_map(cluster));
+            let recorded = recorded.flat_map(|(_, records)| records.exports.keys());
             let is_exported = |key: &&ServiceKey| {
                 let mut instances = self.registry.instances(key).map(|(_, it)| it);
                 instances.any(|it| attributes::is_exported_to(it, self.clusterset))
             };
             let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
             let unusable = self.unusable().filter_map(|it| it.service.as_ref());
-            let named = overlay.chain(recorded).chain(unusable);
+            let named = read.chain(recorded).chain(unusable);
             named.chain(placed.map(|(name, _)| name)).cloned().collect()
         })
     }
@@ -174,12 +185,14 @@ impl<'a> Members<'a> {
         self.named(name).merged.clone()
     }
 
-    /// The exports of one name, for an importing cluster.
+    /// The exports of one name, for an importing cluster of which the import has parts of these `holders`.
     pub fn known(
         &self,
         name: &ServiceRef,
-        (importer, allows): (&ClusterArn, Allows<'_>),
+        importer: &Importer<'_>,
+        holders: &BTreeSet<ClusterId>,
     ) -> MergedName {
+        let Importer { member, owner, allows } = *importer;
         let named = self.named(name);
         let mut left_out = Vec::new();
         let mut by_cluster = BTreeMap::new();
@@ -187,24 +200,29 @@ impl<'a> Members<'a> {
             let read = match of_member {
                 None => Read::Unread,
                 Some(of_member) => {
-                    let (exported, addresses) =
-                        of_member.exported(importer, |address| allows(&name.namespace, address));
+                    let allows = |address| allows(&name.namespace, address);
+                    let (exported, addresses) = of_member.exported(&owner.cluster, allows);
                     if !addresses.is_empty() {
                         let cluster = cluster.clone();
                         left_out.push(Reason::AddressNotAllowed { cluster, addresses });
                     }
-                    let is_held = match self.overlay_of(cluster, name) {
-                        Some(overlay) => overlay.held.contains(name),
-                        None => named.hidden.contains(cluster),
-                    };
-                    if is_held { Read::Held(exported) } else { Read::Whole(exported) }
+                    let is_hidden = named.hidden.contains(cluster);
+                    if is_hidden { Read::Held(exported) } else { Read::Whole(exported) }
                 }
             };
             by_cluster.insert(cluster.clone(), read);
         }
         let is_read = named.unread.is_none();
         let is_complete = is_read && self.is_complete && named.hidden.is_empty();
-        let sources = Sources { by_cluster, is_complete, is_read };
+        let mut sources = Sources { by_cluster, is_complete, is_read };
+        // Those of AWS's controller have no record that would say whether they still export it.
+        let is_out_of_sight = self.is_out_of_sight(name);
+        for cluster in holders.iter().filter(|_| is_out_of_sight) {
+            sources.by_cluster.entry(cluster.clone()).or_insert(Read::Unread);
+        }
+        if !self.shows(member, owner) {
+            sources.leave_others_unread();
+        }
         left_out.extend(named.left_out.iter().cloned());
         MergedName { named, sources, left_out }
     }
@@ -217,6 +235,11 @@ impl<'a> Members<'a> {
         let is_known = self.is_complete && keys.peek().is_some();
         let has_none = !self.places.contains_key(name);
         has_none && (!is_known || keys.any(|key| self.registry.is_never_read(&key)))
+    }
+
+    /// Whether a registry that could be read lacks the record of a cluster with imports.
+    pub fn is_unfamiliar(&self, member: &Member, owner: &Owner) -> bool {
+        !self.is_unread && !self.shows(member, owner)
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.
@@ -237,13 +260,28 @@ impl<'a> Members<'a> {
         )
     }
 
-    /// The records that cannot be used, unless this invocation read their names in the clusters.
+    /// The records that cannot be used, of the members that are known by their records.
     fn unusable(&self) -> impl Iterator<Item = &UnusableRecord> {
         let all = self.records.values().flat_map(|records| &records.unusable);
-        all.filter(|UnusableRecord { cluster, service, .. }| {
-            service.as_ref().is_none_or(|service| !self.is_read_there(cluster, service))
-        })
+        all.filter(|record| self.is_of_cloud_map(&record.cluster))
     }
+}
+
+/// The source of what a cluster exports.
+enum Source<'a> {
+    /// The cluster itself; `None` if this run has not read it.
+    Cluster(Option<&'a ReadExports>),
+    CloudMap,
+}
+
+/// A cluster that imports.
+#[derive(Clone, Copy)]
+pub struct Importer<'a> {
+    pub member: &'a Member,
+    /// The owner of its records.
+    pub owner: &'a Owner,
+    /// Whether an address may be imported.
+    pub allows: Allows<'a>,
 }
 
 // Members that were not heard of for long. Every full sync of a member writes the time on its record, up to some minutes;

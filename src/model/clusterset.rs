@@ -3,7 +3,7 @@
 //! ([`ClustersetService`]). Plain values: `clusterset` reads and writes them as attributes of Cloud Map instances, and
 //! merges them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -203,30 +203,31 @@ pub struct RefusedField {
     pub is_changed: bool,
 }
 
-// The exports of a cluster that an invocation read in the cluster itself.
+// The exports of a cluster that a run has read in the cluster itself.
 
-/// The exports of a cluster as an invocation read them there, in place of what Cloud Map says of these names.
+/// The exports of these names in a cluster, as a run has read them there: the valid ones that `NAME_POLICY` allows, with
+/// their endpoints.
 #[derive(Clone, Debug)]
-pub struct Overlay {
+pub struct ReadExports {
     pub arn: ClusterArn,
     pub desired: Desired,
-    /// The names that were read in the cluster: of any other, Cloud Map says what it exports.
+    /// The names that were read.
     pub covers: Selection,
-    /// The names of which the guard holds a loss: their endpoints come, and none goes.
-    pub held: BTreeSet<ServiceRef>,
-    /// Whether the guard let a large loss of exports pass in this run.
-    pub let_pass: bool,
 }
 
-impl Overlay {
-    /// The exports if the guard has nothing to decide.
-    pub fn new(arn: ClusterArn, desired: Desired, covers: Selection) -> Self {
-        Self { arn, desired, covers, held: BTreeSet::new(), let_pass: false }
-    }
-
+impl ReadExports {
     /// Whether the cluster was asked for this name.
     pub fn covers(&self, name: &ServiceRef) -> bool {
         self.covers.contains(name)
+    }
+
+    /// These exports, and others of the same cluster.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
+        self.desired.services.extend(other.desired.services);
+        self.desired.exports.extend(other.desired.exports);
+        self.covers = self.covers.union(other.covers);
+        self
     }
 
     /// Whether it exports this name.

@@ -213,6 +213,19 @@ impl Desired {
         only
     }
 
+    /// Takes over the endpoints that were read with another part of the cluster.
+    pub fn take_endpoints_of(&mut self, other: &Self) {
+        for (service, read) in &other.services {
+            if let Some(published) = self.services.get_mut(service)
+                && read.endpoints.is_some()
+            {
+                published.endpoints.clone_from(&read.endpoints);
+                published.truncated = read.truncated;
+                published.left_out = read.left_out;
+            }
+        }
+    }
+
     /// What a Service claims, if its annotations can be read.
     pub fn claims(&self, service: &ServiceRef) -> Option<&Claims> {
         self.services.get(service)?.claims.as_ref().ok()

@@ -236,8 +236,6 @@ pub enum Selection {
         /// Whole Kubernetes namespaces.
         namespaces: BTreeSet<String>,
         services: BTreeSet<ServiceRef>,
-        /// Those of which the first look of the run holds a loss.
-        held: BTreeSet<ServiceRef>,
     },
 }
 
@@ -261,43 +259,42 @@ impl Selection {
     }
 
     fn of(namespaces: BTreeSet<String>, services: BTreeSet<ServiceRef>) -> Self {
-        Self::Only { namespaces, services, held: BTreeSet::new() }
+        Self::Only { namespaces, services }
     }
 
     /// The selected Services, if they are selected by name alone.
     pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
         match self {
-            Self::Only { namespaces, services, .. } if namespaces.is_empty() => Some(services),
+            Self::Only { namespaces, services } if namespaces.is_empty() => Some(services),
             _ => None,
         }
     }
 
     /// The selected namespaces and Services, if these are at most so many.
     pub fn few(&self, most: usize) -> Option<(&BTreeSet<String>, &BTreeSet<ServiceRef>)> {
-        let Self::Only { namespaces, services, .. } = self else { return None };
+        let Self::Only { namespaces, services } = self else { return None };
         (namespaces.len() + services.len() <= most).then_some((namespaces, services))
     }
 
-    /// Those of its single Services for which `is_left` is true.
-    #[must_use]
-    pub fn only(&self, is_left: impl Fn(&ServiceRef) -> bool) -> Self {
-        let services = self.names().into_iter().flatten();
-        let services = services.filter(|service| is_left(service)).cloned().collect();
-        Self::Only { namespaces: BTreeSet::new(), services, held: self.held() }
-    }
-
-    /// The Services of which the first look of the run holds a loss.
-    pub fn held(&self) -> BTreeSet<ServiceRef> {
-        match self {
-            Self::Everything => BTreeSet::new(),
-            Self::Only { held, .. } => held.clone(),
+    /// Those that another selection lacks; `None` if it has all.
+    pub fn without(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (_, Self::Everything) => None,
+            (Self::Everything, Self::Only { .. }) => Some(Self::Everything),
+            (Self::Only { namespaces, services }, Self::Only { namespaces: others, .. }) => {
+                let namespaces = namespaces - others;
+                let services = services.iter().filter(|service| !other.contains(service));
+                let services: BTreeSet<ServiceRef> = services.cloned().collect();
+                let lacks_one = !namespaces.is_empty() || !services.is_empty();
+                lacks_one.then(|| Self::of(namespaces, services))
+            }
         }
     }
 
     pub fn contains(&self, service: &ServiceRef) -> bool {
         match self {
             Self::Everything => true,
-            Self::Only { namespaces, services, .. } => {
+            Self::Only { namespaces, services } => {
                 namespaces.contains(&service.namespace) || services.contains(service)
             }
         }
@@ -307,12 +304,11 @@ impl Selection {
     pub fn union(mut self, other: Self) -> Self {
         match (&mut self, other) {
             (
-                Self::Only { namespaces, services, held },
-                Self::Only { namespaces: more_namespaces, services: more, held: more_held },
+                Self::Only { namespaces, services },
+                Self::Only { namespaces: more_namespaces, services: more },
             ) => {
                 namespaces.extend(more_namespaces);
                 services.extend(more);
-                held.extend(more_held);
                 self
             }
             _ => Self::Everything,

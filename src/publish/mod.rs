@@ -263,7 +263,7 @@ impl<'a> Execution<'a> {
     async fn add_and_publish(&self, world: &World<'_>) -> Result<(Observation, Published), Failed> {
         let deadline = self.options.deadline;
         let all = &Selection::Everything;
-        let desired = deadline.until_stop(Box::pin(world.read_cluster())).await;
+        let desired = deadline.until_stop(Box::pin(world.read_cluster(all))).await;
         let desired = desired.map_err(observe::Error::from)??;
         let early = &Early::default();
         let known = Box::pin(world.observe_known(desired.clone()));
@@ -274,7 +274,7 @@ impl<'a> Execution<'a> {
             }
         };
         let publish = async {
-            let observed = deadline.until_stop(world.observe_all(all, Some(desired))).await;
+            let observed = deadline.until_stop(world.observe_for(all, desired)).await;
             let mut observed = observed.map_err(observe::Error::from)??;
             let made = early.take_results();
             if !made.settled.is_empty() {

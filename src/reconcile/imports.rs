@@ -1,13 +1,16 @@
 //! The imports of a cluster in one run beside their API calls: the rules of the installation for them, the note of the
 //! guard, and their report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::{Invocation, Joined, member, unread};
 use crate::guard::Extent;
-use crate::import::{Imported, Importing, OwnRecord, plan, sources};
-use crate::model::{Line, Outcome, STALE, ServiceRef, Timestamp, join_first};
+use crate::import::sources::{self, Importer, Members, MergedName};
+use crate::import::{Imported, Importing, ReadAgain, plan};
+use crate::model::{
+    ClusterId, Flow, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
+};
 use crate::publish::{exports, observe};
 use crate::report::{ClusterReport, GuardReport, Mode, MultiClusterReport};
 
@@ -24,11 +27,12 @@ impl Invocation<'_> {
 
 impl Joined<'_> {
     /// Imports the exports of all members into the cluster. `is_selected`: the invocation is about this cluster, so that a
-    /// confirmation is, too. `own_record`: its record, as far as this invocation has written it.
+    /// confirmation is, too.
     pub async fn import(
         &self,
-        members: &sources::Members<'_>,
-        (is_selected, own_record): (bool, OwnRecord),
+        members: &Members<'_>,
+        is_selected: bool,
+        read_again: ReadAgain<'_>,
     ) -> Option<Imported> {
         let Self { invocation, selection, connection, member, owner, .. } = self;
         let rules = &invocation.settings.rules;
@@ -36,28 +40,44 @@ impl Joined<'_> {
             cluster: self.arn(),
             guard: rules.guard,
             extent: Extent::of(selection, invocation.confirmed && is_selected),
-            held: selection.held(),
             now: invocation.now,
-            remembers: own_record == OwnRecord::Stands
-                || members.holder_of(&member.cluster).is_some(),
+            remembers: !members.is_unread && members.holder_of(&member.cluster).is_some(),
         };
+        let of_records = self.owner_of_records();
+        let allows = |namespace: &str, address| self.allows(namespace, address);
         let importing = Importing {
             kubernetes: &connection.kubernetes,
             owner,
-            member,
+            importer: Importer { member, owner: &of_records, allows: &allows },
             objects: self.objects.as_ref()?,
-            own_record,
             writes: invocation.mode == Mode::Sync,
             policy: rules.policy,
             guard,
-            allows: &|namespace, address| self.allows(namespace, address),
             now: invocation.now,
             deadline: invocation.deadline,
         };
-        let imported = importing.run(members, selection).await;
+        let imported = importing.run(members, selection, read_again).await;
         let notices = imported.imports.values().flat_map(|import| &import.notices);
         invocation.create_events(&connection.kubernetes, notices).await;
         Some(imported)
+    }
+
+    /// The exports of one name, as this cluster imports them if its import has parts of these `holders`.
+    pub fn known(
+        &self,
+        members: &Members<'_>,
+        name: &ServiceRef,
+        holders: &BTreeSet<ClusterId>,
+    ) -> MergedName {
+        let owner = &self.owner_of_records();
+        let allows = &|namespace: &str, address| self.allows(namespace, address);
+        members.known(name, &Importer { member: &self.member, owner, allows }, holders)
+    }
+
+    /// The owner of its records and exported instances.
+    pub fn owner_of_records(&self) -> Owner {
+        let id = self.invocation.settings.owner_id.clone();
+        Owner { id, cluster: self.arn().clone(), flow: Flow::Exports }
     }
 
     /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace: only the ranges of addresses of

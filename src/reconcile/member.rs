@@ -1,7 +1,7 @@
 //! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its exports are
 //! published, then those of all members are imported into it (`imports`), and its exports get their conditions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use serde_json::json;
@@ -19,8 +19,8 @@ use crate::import::observe::Objects;
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    ClusterArn, Condition, EXPORTED, Flow, Kind, Line, Member, Notice, ObjectRef, Outcome, Overlay,
-    Owner, Selection, ServiceRef, Tone, Word,
+    ClusterArn, Condition, EXPORTED, Kind, Line, Member, Notice, ObjectRef, Outcome, Owner,
+    ReadExports, Selection, ServiceRef, Tone, Word,
 };
 use crate::publish::exports::{
     self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
@@ -76,6 +76,17 @@ impl Invocation<'_> {
         };
         let in_time = self.deadline.until_stop(joined).await;
         Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
+    }
+
+    /// The clusters whose exports the function publishes in the Cloud Map of this one.
+    pub fn exporters(&self, cluster: &Cluster) -> BTreeSet<ClusterArn> {
+        let registry = self.clients.registry_of(cluster);
+        let is_meant = |other: &&Cluster| {
+            self.settings.multi_cluster_of(other).exports()
+                && self.clients.registry_of(other) == registry
+        };
+        let exporters = self.settings.clusters.iter().filter(is_meant);
+        exporters.map(|exporter| exporter.arn.clone()).collect()
     }
 
     async fn read_member<'a>(
@@ -138,25 +149,9 @@ async fn read_objects(
     }
 }
 
-impl<'a> Joined<'a> {
+impl Joined<'_> {
     pub fn arn(&self) -> &ClusterArn {
         &self.connection.cluster.arn
-    }
-
-    /// The member with these imports as they are now.
-    ///
-    /// # Errors
-    /// Returns an error if an object could not be read.
-    pub async fn again(&self, selection: Selection) -> Result<Joined<'a>, Error> {
-        let kubernetes = &self.connection.kubernetes;
-        let objects = match self.objects {
-            Some(_) => Some(read_objects(kubernetes, &self.owner, &selection).await?),
-            None => None,
-        };
-        let member = self.member.clone();
-        let owner = self.owner.clone();
-        let connection = self.connection.clone();
-        Ok(Joined { member, selection, connection, owner, objects, ..*self })
     }
 
     /// Whether it publishes its exports.
@@ -175,14 +170,22 @@ impl<'a> Joined<'a> {
         }
     }
 
-    /// Whether the cluster has no record yet, which its first full sync writes. Before that it is not known whether AWS's
-    /// controller runs there, and imports would be found in a Cloud Map that does not know the cluster. While Cloud Map
-    /// cannot be read, its imports show that it was a member before, as do those of a cluster that only imports and may
-    /// not write a record.
-    pub fn is_new(&self, members: &sources::Members<'_>) -> bool {
-        let imports_count = members.is_unread || !self.exports();
-        members.holder_of(&self.member.cluster).is_none()
-            && !(imports_count && self.standing_imports() == StandingImports::Stand)
+    /// Whether the cluster has the record of its id, which its first full sync writes. Before that it is not known whether
+    /// AWS's controller runs there, and imports would be found in a Cloud Map that does not know the cluster.
+    pub fn is_member(&self, members: &sources::Members<'_>) -> bool {
+        members.holder_of(&self.member.cluster) == Some(&self.owner_of_records())
+    }
+
+    /// Whether the cluster has imports, and a registry that could be read lacks its record: this may be another Cloud Map.
+    pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
+        self.standing_imports() == StandingImports::Stand
+            && members.holder_of(&self.member.cluster).is_none()
+            && !members.is_unread
+    }
+
+    /// Whether a full sync may write the first record of the cluster.
+    pub fn may_become_a_member(&self) -> bool {
+        self.standing_imports() != StandingImports::Stand
     }
 
     /// The other cluster that holds the id of this one: nothing is exported or imported here then.
@@ -194,7 +197,7 @@ impl<'a> Joined<'a> {
     /// The cluster with its exports, and the Cloud Map that these are kept in.
     pub(crate) fn exporting<'w>(&'w self, registry: &'w SharedRegistry) -> World<'w> {
         let world = self.invocation.world(self.cluster, &self.connection, registry);
-        let owner = Owner { flow: Flow::Exports, ..world.owner };
+        let owner = self.owner_of_records();
         World { source: Source::Exports(self.member.clone()), owner, ..world }
     }
 
@@ -232,18 +235,13 @@ impl Joined<'_> {
     ) -> Result<Option<PublishedExports>, Box<Line>> {
         let purpose = match &self.objects {
             _ if self.exports() => Purpose::Sync,
-            Some(objects) if *selection == Selection::Everything => {
-                let standing = objects.standing(&self.owner).into_keys();
-                Purpose::Introduction { sources: standing.map(|(_, cluster)| cluster).collect() }
-            }
+            Some(_) if *selection == Selection::Everything => Purpose::Introduction,
             _ => return Ok(None),
         };
-        let id = &self.member.cluster;
         let exporting = Exporting {
             world: &self.exporting(registry),
             member: &self.member,
             imports: self.standing_imports(),
-            has_anothers_part: self.objects.as_ref().is_some_and(|it| it.have_anothers_part(id)),
             selection,
             options: self.invocation.options(),
             offer: Some(Box::new(offer)),
@@ -256,7 +254,7 @@ impl Joined<'_> {
         &self,
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Option<Overlay> {
+    ) -> Option<ReadExports> {
         if !self.exports() {
             return None;
         }

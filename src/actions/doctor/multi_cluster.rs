@@ -173,7 +173,7 @@ fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut 
 
 /// The ports of the endpoints: whether clients of other clusters reach them cannot be tested from here.
 fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check> {
-    let services = exported.overlay.desired.services.values();
+    let services = exported.read.desired.services.values();
     let endpoints = services
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
     let mut ports = BTreeSet::new();

@@ -2,27 +2,34 @@
 //! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
 //! Of a clusterset it explains the export and the import of one name, in one member: it reads what a targeted sync of the
-//! name reads, and plans both. The other members are as Cloud Map has them.
+//! name reads, in each served cluster and in Cloud Map, and plans both.
 //!
 //! `answer` is the answer as data and as text, with that of a clusterset in `clusterset_answer`.
 
 mod answer;
 mod clusterset_answer;
 
+use std::collections::BTreeMap;
+
+use futures_util::{FutureExt, StreamExt, stream};
+
+use crate::clusterset::members::Served;
 use crate::error::chain;
-use crate::import::OwnRecord;
 use crate::import::plan::Sources;
 use crate::import::sources::{Members, MergedName};
 use crate::kubernetes::{Service, is_headless, services};
-use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
+use crate::model::{ClusterId, Line, NamespaceKind, ReadExports, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
-use crate::publish::observe::{self, Served, SharedRegistry, World};
+use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
 use crate::reconcile::{Error, Invocation, Joined, unread};
 use crate::settings::Cluster;
 
 pub use answer::{Discovery, ExplainedName, Explanation};
 pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
+
+/// The number of other clusters that are read side by side.
+const OTHERS_SIDE_BY_SIDE: usize = 8;
 
 /// What was read of the Service in one flow, and the plan on it.
 type Planned = (Observation, Plan);
@@ -144,14 +151,38 @@ impl Invocation<'_> {
         name: &ServiceRef,
     ) -> Option<Explained> {
         let explained = match self.join(cluster, &Selection::service(name.clone())).await? {
-            Ok(joined) => self.explain_member(&joined, registry, name).await,
+            Ok(joined) => self.explain_member(cluster, &joined, registry, name).await,
             Err(obstacle) => Err(obstacle),
         };
         Some(explained.unwrap_or_else(|obstacle| (ClustersetExplanation::refused(&obstacle), None)))
     }
 
+    /// The export of the name in the other clusters of the clusterset that the function serves.
+    async fn read_others(
+        &self,
+        cluster: &Cluster,
+        joined: &Joined<'_>,
+        registry: &SharedRegistry,
+    ) -> BTreeMap<ClusterId, ReadExports> {
+        let exporters = self.exporters(cluster);
+        let others = self
+            .settings
+            .clusters
+            .iter()
+            .filter(|other| other.arn != cluster.arn && exporters.contains(&other.arn));
+        let reads = others.map(async |other| {
+            let other = self.join(other, &joined.selection).await?.ok()?;
+            let is_of_set = other.member.clusterset == joined.member.clusterset;
+            let read = other.exports_in_cluster(registry, &joined.selection);
+            Some((other.member.cluster.clone(), read.await.filter(|_| is_of_set)?))
+        });
+        let reads = stream::iter(reads).buffer_unordered(OTHERS_SIDE_BY_SIDE);
+        Box::pin(reads.filter_map(async |read| read).collect()).await
+    }
+
     async fn explain_member(
         &self,
+        cluster: &Cluster,
         joined: &Joined<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
@@ -159,25 +190,34 @@ impl Invocation<'_> {
         let own = &joined.member;
         let selection = &joined.selection;
         let exported = joined.export(registry, selection, drop).await?;
-        let overlays = exported.iter().map(|it| (own.cluster.clone(), it.overlay.clone()));
-        let members = exported.iter().map(|_| (own.cluster.clone(), joined.arn().clone()));
-        let overlays = overlays.collect();
-        let members = members.collect();
-        let served = Served { overlays, members, is_fresh: true };
+        let mut served = Served {
+            owner_id: self.settings.owner_id.clone(),
+            exporters: self.exporters(cluster),
+            members: BTreeMap::from([(own.cluster.clone(), joined.arn().clone())]),
+            read: self.read_others(cluster, joined, registry).await,
+            is_fresh: true,
+        };
+        let read = exported.iter().map(|exported| (own.cluster.clone(), exported.read.clone()));
+        served.read.extend(read);
         let read = registry.read_clusterset(&own.clusterset, selection.names(), &served).await;
         let read = read.map_err(|error| unread(&*error))?;
-        let allows = |namespace: &str, it| joined.allows(namespace, it);
-        let read = (&read.registry, read.has_all_members);
-        let members = Members::new(read, &own.clusterset, &served.overlays, self.stale_before());
-        let known = &members.known(name, (joined.arn(), &allows));
-        let mut imported = joined.import(&members, (true, OwnRecord::Unknown)).await;
+        let stale_before = self.stale_before();
+        let mut members = Members::new(&read.registry, &own.clusterset, &served, stale_before);
+        members.is_complete = read.has_all_members;
+        members.holders = registry.holders(&own.clusterset);
+        let present = joined.objects.as_ref().and_then(|objects| objects.present(name).ok());
+        let holders = present.map(|present| present.holders()).unwrap_or_default();
+        let known = &joined.known(&members, name, &holders);
+        // A plan changes no object, so nothing is read again.
+        let read_again = |_, _| std::future::ready(None).boxed_local();
+        let mut imported = joined.import(&members, true, &read_again).await;
         let import = imported.as_mut().and_then(|it| it.imports.get_mut(name));
         let of_plan = import.and_then(|it| it.sources.take());
         let exported = exported.as_ref();
         let sources = of_plan.as_ref().unwrap_or(&known.sources);
         let facts = Facts { name, joined, exported, known, sources, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
-        if exported.is_none_or(|it| !it.overlay.desired.services.contains_key(name)) {
+        if exported.is_none_or(|it| !it.read.desired.services.contains_key(name)) {
             return Ok((answer, None));
         }
         let planned = planned(&joined.exporting(registry), name).await;

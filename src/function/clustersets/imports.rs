@@ -1,23 +1,25 @@
-//! The imports of a run: what the clusters of each clusterset import rests on the exports that this invocation read
-//! (`exports`), and on Cloud Map for all other members, which is read once for a clusterset. If that fails, the served
-//! clusters go on to follow each other, and the parts of all others stay as they are.
+//! The imports of a run: what the clusters of each clusterset import rests on the exports that this run has read in the
+//! clusters that the function serves, and on Cloud Map for all other members, which is read once for a clusterset. If that
+//! fails, the served clusters go on to follow each other, and the parts of all others stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets, JoinedMembers, Offered};
+use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets, Offered};
 use crate::cloud_map;
-use crate::clusterset::members;
+use crate::clusterset::members::{self, Served};
 use crate::error::chain;
+use crate::import::Imported;
 use crate::import::observe::StandingParts;
-use crate::import::{Imported, OwnRecord, sources};
-use crate::model::{ClusterId, ClustersetId, Overlay, Selection, ServiceRef};
+use crate::import::sources::{Members, MergedName};
+use crate::model::{ClusterId, ClustersetId, Member, Owner, Selection, ServiceRef};
 use crate::publish::exports::Offer;
-use crate::publish::observe::{ReadClusterset, ReadLimit, Served, SharedRegistry};
+use crate::publish::observe::{ReadClusterset, SharedRegistry};
 use crate::publish::shuffle;
 use crate::reconcile::{Invocation, Joined};
+use crate::report::Mode;
 
 /// The imports of a run.
 #[derive(Default)]
@@ -35,12 +37,14 @@ pub(super) struct Clusterset {
     /// The reason why nothing could be read.
     pub(super) problem: Option<String>,
     served: Served,
+    /// The last known holder of each id.
+    holders: BTreeMap<ClusterId, Owner>,
+    /// The members of which this run has written the record, or would write it.
+    written: BTreeSet<ClusterId>,
+    /// The clusters of a plan that a sync may make members.
+    planned: BTreeMap<ClusterId, Owner>,
     /// The parts of its imports.
     standing: StandingParts,
-    /// The exports that take part only if nothing could be read.
-    unregistered: Vec<(ClusterId, Overlay)>,
-    /// The number of clusters that state an id, exports or not.
-    stated: BTreeMap<ClusterId, usize>,
     /// What any of its clusters imports.
     selection: Option<Selection>,
 }
@@ -52,12 +56,21 @@ impl Clustersets<'_> {
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         let mut importers = Vec::new();
         for (index, joined) in self.joined() {
-            let offer = offered.remove(&index);
-            if matches!(offer, Some(Offer::Nothing)) {
-                continue;
+            let exports = offered.remove(&index);
+            let key = self.key(joined);
+            let set = sets.entry(key).or_insert_with(|| self.clusterset(joined));
+            match exports {
+                Some(Offer::LeftAlone) => continue,
+                Some(Offer::Exports(exports)) => {
+                    set.served.read.insert(joined.member.cluster.clone(), *exports);
+                }
+                None => {}
             }
-            let own_record = sets.entry(self.key(joined)).or_default().add(joined, offer);
-            importers.push((index, joined, own_record));
+            set.add(joined);
+            if invocation.mode != Mode::Sync && joined.may_become_a_member() {
+                set.planned.insert(joined.member.cluster.clone(), joined.owner_of_records());
+            }
+            importers.push((index, joined));
         }
         let reads = sets.iter_mut();
         let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));
@@ -65,15 +78,21 @@ impl Clustersets<'_> {
         stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS).collect::<()>().await;
         let known: BTreeMap<&ClustersetKey, _> =
             sets.iter().map(|(key, set)| (key, set.members(&key.1, invocation))).collect();
-        let imports = importers.into_iter().map(|(index, joined, own_record)| {
-            let known = &known[&self.key(joined)];
-            let is_member = own_record != OwnRecord::Unknown || !joined.is_new(known);
-            let run = (selections.of(index).is_some(), own_record);
+        let imports = importers.into_iter().map(|(index, joined)| {
+            let key = self.key(joined);
+            let known = &known[&key];
+            let set = &sets[&key];
             async move {
-                if !is_member || joined.other_holder(known).is_some() {
-                    return None;
+                // Without a record it is no member, and its next run would find imports in a Cloud Map that does not know it.
+                if !joined.is_member(known) {
+                    let is_unfamiliar = joined.is_unfamiliar(known);
+                    let imported = Imported { is_unfamiliar, ..Imported::default() };
+                    return is_unfamiliar.then_some((index, imported));
                 }
-                Some((index, joined.import(known, run).await?))
+                let read_again =
+                    |name, holders| Box::pin(self.read_again(set, joined, name, holders)) as _;
+                let is_selected = selections.of(index).is_some();
+                Some((index, joined.import(known, is_selected, &read_again).await?))
             }
         });
         let imports = shuffle(invocation.now, imports.collect());
@@ -81,33 +100,67 @@ impl Clustersets<'_> {
         let imported = imports.filter_map(|it| async { it }).collect().await;
         Imports { sets, imported }
     }
+
+    /// A clusterset of which nothing is read yet.
+    fn clusterset(&self, joined: &Joined<'_>) -> Clusterset {
+        let owner_id = self.invocation.settings.owner_id.clone();
+        let exporters = self.invocation.exporters(joined.cluster);
+        let served = Served { owner_id, exporters, ..Served::default() };
+        Clusterset { served, ..Clusterset::default() }
+    }
+
+    /// The exports of one name as they are now, for an importer. `None` if Cloud Map cannot be read.
+    async fn read_again(
+        &self,
+        set: &Clusterset,
+        importer: &Joined<'_>,
+        name: ServiceRef,
+        holders: BTreeSet<ClusterId>,
+    ) -> Option<MergedName> {
+        let Clusterset { served, holders: known, written, .. } = set;
+        let selection = &Selection::service(name.clone());
+        let clusterset = &importer.member.clusterset;
+        let exporters = self.joined().filter(|(_, joined)| {
+            let read = served.read.get(&joined.member.cluster);
+            joined.member.clusterset == *clusterset
+                && read.is_some_and(|read| read.arn == *joined.arn())
+        });
+        let reads = exporters.map(async |(_, joined)| {
+            let read = joined.exports_in_cluster(self.registry(joined), selection).await?;
+            Some((joined.member.cluster.clone(), read))
+        });
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS);
+        let served = Served {
+            read: reads.filter_map(async |read| read).collect().await,
+            owner_id: served.owner_id.clone(),
+            exporters: served.exporters.clone(),
+            members: served.members.clone(),
+            is_fresh: false,
+        };
+        let registry = self.registry(importer);
+        let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
+        let read =
+            read.inspect_err(|error| tracing::warn!("{name} not read again: {}", chain(error)));
+        let read = read.ok()?;
+        let stale_before = self.invocation.stale_before();
+        let mut members = Members::new(&read.registry, clusterset, &served, stale_before);
+        members.is_complete = read.has_all_members;
+        members.holders.clone_from(known);
+        members.written.clone_from(written);
+        Some(importer.known(&members, &name, &holders))
+    }
 }
 
 impl Clusterset {
-    /// Returns the record of the cluster, as far as it wrote one in this invocation.
-    fn add(&mut self, joined: &Joined, offer: Option<Offer>) -> OwnRecord {
-        let cluster = joined.member.cluster.clone();
-        *self.stated.entry(cluster.clone()).or_default() += 1;
+    fn add(&mut self, joined: &Joined) {
         if let Some(objects) = &joined.objects {
             for (part, addresses) in objects.standing(&joined.owner) {
                 self.standing.entry(part).or_default().extend(addresses);
             }
-            self.served.members.insert(cluster.clone(), joined.arn().clone());
         }
+        self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
         let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
         self.selection = all.reduce(Selection::union);
-        match offer {
-            Some(Offer::Exports(overlay)) => {
-                self.served.overlays.insert(cluster, overlay);
-                OwnRecord::Stands
-            }
-            Some(Offer::Unregistered(overlay)) => {
-                self.unregistered.push((cluster, overlay));
-                OwnRecord::Unknown
-            }
-            Some(Offer::Unrecorded) => OwnRecord::Refused,
-            Some(Offer::Nothing) | None => OwnRecord::Unknown,
-        }
     }
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
@@ -124,11 +177,20 @@ impl Clusterset {
         };
         match read.await {
             Ok(read) => self.read = read,
-            Err(error) => {
-                self.problem = Some(chain(&error));
-                // Of two clusters that state the same id only Cloud Map shows which of them holds it.
-                self.unregistered.retain(|(cluster, _)| self.stated[cluster] == 1);
-                self.served.overlays.extend(self.unregistered.drain(..));
+            Err(error) => self.problem = Some(chain(&error)),
+        }
+        // The run may have written some since.
+        self.holders = registry.holders(clusterset);
+        let ids = self.served.members.keys();
+        let is_written = |id: &&ClusterId| {
+            let cluster = ClusterId::clone(id);
+            registry.has_written(&Member { cluster, clusterset: clusterset.clone() })
+        };
+        self.written = ids.filter(is_written).cloned().collect();
+        for (id, owner) in &self.planned {
+            if !self.holders.contains_key(id) {
+                self.holders.insert(id.clone(), owner.clone());
+                self.written.insert(id.clone());
             }
         }
     }
@@ -140,11 +202,12 @@ impl Clusterset {
         read: &ReadClusterset,
         clusterset: &ClustersetId,
     ) -> BTreeSet<(ServiceRef, ClusterId)> {
-        let overlay = |(name, cluster): &(ServiceRef, ClusterId)| {
-            self.served.overlays.get(cluster).filter(|overlay| overlay.covers(name))
+        let read_there = |(name, cluster): &(ServiceRef, ClusterId)| {
+            self.served.read.get(cluster).filter(|read| read.covers(name))
         };
-        let is_shown = |part: &(ServiceRef, ClusterId), addresses| match overlay(part) {
-            Some(overlay) => overlay.exports(&part.0),
+        let is_shown = |part: &(ServiceRef, ClusterId), addresses| match read_there(part) {
+            Some(read) => read.exports(&part.0),
+            None if self.served.exports(&part.1) => true,
             None => members::shows(&read.registry, clusterset, (&part.0, &part.1), addresses),
         };
         let (shown, lacking): (Vec<_>, Vec<_>) =
@@ -152,15 +215,8 @@ impl Clusterset {
         let exported: BTreeSet<&ServiceRef> =
             shown.into_iter().map(|((name, _), _)| name).collect();
         let lacking = lacking.into_iter().map(|(part, _)| part);
-        let lacking = lacking.filter(|it| overlay(it).is_none() || !exported.contains(&it.0));
+        let lacking = lacking.filter(|it| read_there(it).is_none() || !exported.contains(&it.0));
         lacking.cloned().collect()
-    }
-
-    /// The exports of a cluster that stand in place of what Cloud Map says of it: not those of another one that states the
-    /// same id.
-    pub(super) fn overlay_of(&self, joined: &Joined) -> Option<&Overlay> {
-        let overlay = self.served.overlays.get(&joined.member.cluster);
-        overlay.filter(|overlay| overlay.arn == *joined.arn())
     }
 
     /// Everything that is known about it.
@@ -168,84 +224,14 @@ impl Clusterset {
         &'s self,
         clusterset: &'s ClustersetId,
         invocation: &Invocation<'_>,
-    ) -> sources::Members<'s> {
+    ) -> Members<'s> {
         let ReadClusterset { registry, has_all_members, .. } = &self.read;
-        let read = (registry, *has_all_members);
-        let overlay = &self.served.overlays;
-        let mut members =
-            sources::Members::new(read, clusterset, overlay, invocation.stale_before());
+        let stale_before = invocation.stale_before();
+        let mut members = Members::new(registry, clusterset, &self.served, stale_before);
+        members.is_complete = *has_all_members;
         members.is_unread = self.problem.is_some();
+        members.holders.clone_from(&self.holders);
+        members.written.clone_from(&self.written);
         members
-    }
-}
-
-// A second look at imports in which an object has changed since it was read: by an overlapping run, or a person. The API
-// server refused the change (409), so the objects are read once more, then the exports that they rest on, and the import
-// is decided and written again. If that is refused, too, the next run goes on.
-
-/// With more imports of a cluster that have changed, the others wait for the next run: each needs three reads.
-const MOST: usize = 40;
-
-impl Clustersets<'_> {
-    /// Looks at the outdated imports again, and takes them over into the outcome of the first look.
-    pub(super) async fn look_again(&self, imports: &mut Imports) {
-        let outdated = imports.imported.iter();
-        let outdated: BTreeMap<usize, Selection> =
-            outdated.filter_map(|(index, it)| Some((*index, it.outdated(MOST)?))).collect();
-        if outdated.is_empty() || !self.invocation.deadline.is_open() {
-            return;
-        }
-        let members = self.join_again(&outdated).await;
-        let clusters = members.values().flatten().map(|joined| joined.cluster);
-        let limit = ReadLimit::of_person(self.invocation.deadline);
-        let registries = self.function.registries_of(clusters, limit).await;
-        let looking = Clustersets { registries: &registries, members: &members, ..*self };
-        let offered = looking.offered_again(imports, &outdated).await;
-        let count = outdated.len();
-        tracing::info!(clusters = count, "imports that changed meanwhile are read again");
-        let mut again = looking.import_all(offered).await.imported;
-        for (index, selection) in &outdated {
-            let first = imports.imported.get_mut(index).zip(again.remove(index));
-            if let Some((first, second)) = first {
-                first.looked_again(selection, second);
-            }
-        }
-    }
-
-    /// The members with their outdated imports as they are now; without any, if none is outdated.
-    async fn join_again(&self, outdated: &BTreeMap<usize, Selection>) -> JoinedMembers<'_> {
-        let mut members = JoinedMembers::new();
-        for (index, joined) in self.joined() {
-            let selection = outdated.get(&index).cloned().unwrap_or_else(Selection::nothing);
-            match joined.again(selection).await {
-                Ok(again) => _ = members.insert(index, Ok(again)),
-                Err(error) => tracing::warn!("imports not read again: {}", chain(&error)),
-            }
-        }
-        members
-    }
-
-    /// The exports of the clusters that stood in place of Cloud Map before, read after the objects of the imports.
-    async fn offered_again(
-        &self,
-        first: &Imports,
-        outdated: &BTreeMap<usize, Selection>,
-    ) -> Offered {
-        let mut offered = Offered::new();
-        let Some(names) = outdated.values().cloned().reduce(Selection::union) else {
-            return offered;
-        };
-        for (index, joined) in self.joined() {
-            let set = first.sets.get(&self.key(joined));
-            let Some(overlay) = set.and_then(|set| set.overlay_of(joined)) else { continue };
-            let covers = names.only(|name| overlay.covers(name));
-            if let Some(exports) = joined.exports_in_cluster(self.registry(joined), &covers).await {
-                let held = overlay.held.clone();
-                let let_pass = overlay.let_pass;
-                let overlay = Overlay { held, let_pass, ..exports };
-                offered.insert(index, Offer::Exports(overlay));
-            }
-        }
-        offered
     }
 }

@@ -1,9 +1,16 @@
-//! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published,
-//! since the objects of its imports are read before the exports. Then the exports of the selected clusters are
-//! published side by side. Each offers them to importers once ([`exports::Offer`]): as soon as they are read, or
-//! published if the guard may hold a loss among them. With all offers those of all members are imported into every
-//! served cluster of the clusterset (`imports`). Imports that another writer changed meanwhile get a second look.
-//! Clusters that are [`Silent`] delay a run once. `report` adds the outcome to the reports of the clusters.
+//! The clustersets of a run:
+//!
+//! ```text
+//! join: the objects of each cluster's imports ─> read the exports of each served cluster ─┬─> publish those of the run
+//!                    other members: their records and instances in Cloud Map ─> merge <───┘
+//!                                                                                └─> import into each served cluster
+//! ```
+//!
+//! Every cluster that takes part in one joins while the annotated Services are published, since the objects of its imports
+//! are read before the exports. The exports of each served cluster are read once, also of those that the run is not about,
+//! and offered to importers ([`exports::Offer`]) before anything is published. With all offers those of all members are
+//! imported into every served cluster of the clusterset (`imports`). Clusters that are [`Silent`] delay a run once.
+//! `report` adds the outcome to the reports of the clusters.
 
 mod imports;
 mod report;
@@ -53,13 +60,19 @@ impl<'a> Clustersets<'a> {
         let imports = async {
             let mut offered = Offered::new();
             while let Some((index, offer)) = receiver.recv().await {
+                let offer = match (offered.remove(&index), offer) {
+                    (Some(exports::Offer::Exports(read)), exports::Offer::Exports(more)) => {
+                        exports::Offer::Exports(Box::new(read.with(*more)))
+                    }
+                    (_, offer) => offer,
+                };
                 offered.insert(index, offer);
             }
             self.import_all(offered).await
         };
-        let (exports, mut imports) =
-            tokio::join!(Box::pin(self.export_all(sender)), Box::pin(imports));
-        Box::pin(self.look_again(&mut imports)).await;
+        let read = self.read_others(sender.clone());
+        let (exports, imports, ()) =
+            tokio::join!(Box::pin(self.export_all(sender)), Box::pin(imports), Box::pin(read));
         self.report(exports, imports, runs).await;
     }
 
@@ -85,6 +98,27 @@ impl<'a> Clustersets<'a> {
         let exports = shuffle(self.invocation.now, exports.collect());
         let exports = stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS);
         exports.flat_map(stream::iter).filter_map(|it| async { it }).collect().await
+    }
+
+    /// Reads the names of the run that a served cluster's own run does not cover: the cluster is the only source of what it
+    /// exports.
+    async fn read_others(&self, offers: UnboundedSender<(usize, exports::Offer)>) {
+        let Some(all) = &self.selections.all() else { return };
+        let reads = self.joined().filter_map(|(index, joined)| {
+            let own = self.selections.of(index).cloned().unwrap_or_else(Selection::nothing);
+            Some((index, joined, all.without(&own)?))
+        });
+        let reads = reads.map(async |(index, joined, rest)| {
+            let registry = self.registry(joined);
+            if registry.is_holder(&joined.member, &joined.exporting(registry).owner)
+                && let Some(read) = joined.exports_in_cluster(registry, &rest).await
+            {
+                // The importers may have ended with the run.
+                _ = offers.send((index, exports::Offer::Exports(Box::new(read))));
+            }
+        });
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS);
+        Box::pin(reads.collect::<()>()).await;
     }
 
     /// The clusters that joined.

@@ -133,15 +133,6 @@ impl Read {
     pub fn is_read_there(&self) -> bool {
         self.exported().is_some_and(|exported| exported.is_read_there)
     }
-
-    /// The same while nothing leaves.
-    #[must_use]
-    pub fn additions(self) -> Self {
-        match self {
-            Self::Whole(exported) => Self::Held(exported),
-            read => read,
-        }
-    }
 }
 
 impl Sources {
@@ -173,21 +164,18 @@ impl Sources {
         self.read(cluster).and_then(Read::exported).cloned().unwrap_or_default()
     }
 
-    /// Limits all reads while nothing else leaves: a later run may show more of it.
-    pub fn restrain(&mut self, limit: impl Fn(Read) -> Read) {
-        let by_cluster = std::mem::take(&mut self.by_cluster).into_iter();
-        self.by_cluster = by_cluster.map(|(cluster, read)| (cluster, limit(read))).collect();
-        (self.is_complete, self.is_read) = (false, false);
+    /// This may be another Cloud Map than that of the imports: only what was read in the exporters themselves counts.
+    pub fn leave_others_unread(&mut self) {
+        for read in self.by_cluster.values_mut().filter(|read| !read.is_read_there()) {
+            *read = Read::Unread;
+        }
+        self.is_complete = false;
+        self.is_read = false;
     }
 
     /// Whether this invocation read the exports of a cluster there.
     pub(super) fn is_read_there(&self, cluster: &ClusterId) -> bool {
         self.read(cluster).is_some_and(Read::is_read_there)
-    }
-
-    /// Whether Cloud Map, from which the exports of a member were taken, may be behind it.
-    pub(super) fn may_be_behind(&self, cluster: &ClusterId) -> bool {
-        self.read(cluster).is_some_and(|read| !read.is_read_there())
     }
 
     /// Whether nothing is known about the exports of a cluster.

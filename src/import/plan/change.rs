@@ -6,33 +6,9 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
-use crate::model::{
-    ExportedPort, Family, Line, Outcome, ServiceRef, SignedDuration, Timestamp, join, join_or,
-};
+use crate::model::{ExportedPort, Family, Line, Outcome, ServiceRef, join_or};
 
 pub use crate::model::{Kind, ObjectRef};
-
-/// The annotation of a slice or a ServiceImport with what it is ahead of Cloud Map in. No change is made for it alone.
-pub(super) const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
-
-/// The time that the operations in Cloud Map may take.
-const LONGEST: SignedDuration = SignedDuration::from_mins(5);
-
-/// The annotation for a change of these addresses, or by what these clusters say.
-pub(super) fn ahead_of(all: impl IntoIterator<Item = impl fmt::Display>, now: Timestamp) -> String {
-    format!("{now:.0} {}", join(all, " "))
-}
-
-impl Metadata {
-    /// The addresses or clusters in the annotation, unless it is old.
-    pub(super) fn ahead(&self, now: Timestamp) -> impl Iterator<Item = &str> {
-        let text = self.annotations.get(AHEAD).map(String::as_str).unwrap_or_default();
-        let mut words = text.split(' ');
-        let since = words.next().and_then(|word| word.parse::<Timestamp>().ok());
-        let is_young = since.is_some_and(|since| now.duration_since(since).abs() < LONGEST);
-        words.filter(move |_| is_young)
-    }
-}
 
 /// One write to the API server of the importing cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +74,6 @@ impl Content {
         if !self.body.is_null() {
             add_paths(&self.body, "", &mut fields);
         }
-        fields.retain(|field| !field.ends_with(AHEAD));
         fields.extend(self.ips.as_ref().map(|_| "ips".to_owned()));
         fields.extend(self.owners.as_ref().map(|_| "ownerReferences".to_owned()));
         fields

@@ -2,8 +2,7 @@
 //! lose most of the ready endpoints that come from other clusters, those of the losing imports stay, and additions go on.
 //! The limits, the memory and the verdict are those of [`crate::guard`].
 //!
-//! A loss of a cluster whose exports this invocation published, and of which the guard let a loss pass there, is not
-//! judged again.
+//! It judges apart from the guard of exports, which counts instances in Cloud Map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -24,8 +23,7 @@ pub struct Tally {
     /// The weight of the import now: the ready endpoints of other clusters, and 1 for an import without any. 0 if there
     /// is no import of ours.
     pub present: usize,
-    /// The part of the weight that would be lost, clusters that are let pass aside, and the ready endpoints of other
-    /// clusters after the plan.
+    /// The part of the weight that would be lost, and the ready endpoints of other clusters after the plan.
     pub loss: Loss,
     /// The part of the weight in clusters that could not be read.
     pub unread: usize,
@@ -37,19 +35,17 @@ pub struct Tally {
 type Ready = BTreeMap<ClusterId, usize>;
 
 impl Tally {
-    /// Counts an import. A loss of the clusters in `passed` was judged already, in Cloud Map, and does not count.
-    pub fn of(basis: &Basis<'_>, passed: &BTreeSet<ClusterId>) -> Self {
+    /// Counts an import.
+    pub fn of(basis: &Basis<'_>) -> Self {
         let before = ready_by_cluster(basis.slices());
         let after = after(basis, &before);
         let ends = after.is_none() && basis.import().is_some();
         let ready = &after.unwrap_or_default();
         let own = basis.importer;
         let others = |ready: &Ready| count(ready, |cluster| cluster != own);
-        let counted = |ready: &Ready| count(ready, |it| it != own && !passed.contains(it));
-        let mut lost = counted(&before).saturating_sub(counted(ready));
+        let mut lost = others(&before).saturating_sub(others(ready));
         if ends && others(&before) == 0 {
-            let is_judged = basis.holders().iter().any(|it| passed.contains(it));
-            lost = usize::from(!is_judged);
+            lost = 1;
         }
         // An import that stays is still exported, so its export was scaled down, if that was seen in the exporters:
         // Cloud Map may be another one, or not show all.
@@ -61,7 +57,7 @@ impl Tally {
             });
         Self {
             present: basis.import().map_or(0, |_| others(&before).max(1)),
-            loss: Loss { lost, left: others(ready), was_read, was_held: false, has_room: true },
+            loss: Loss { lost, left: others(ready), was_read, has_room: true },
             unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
             endpoints: count(ready, |_| true),
         }
@@ -133,8 +129,6 @@ pub struct GuardedRun<'a> {
     pub cluster: &'a ClusterArn,
     pub guard: Guard,
     pub extent: Extent,
-    /// The Services of which the first look of the run holds a loss.
-    pub held: BTreeSet<ServiceRef>,
     pub now: Timestamp,
     /// Whether the cluster has a record in Cloud Map, on which a loss can be noted.
     pub remembers: bool,
@@ -163,9 +157,7 @@ impl GuardedRun<'_> {
         noted: Option<&SightingNote>,
     ) -> Judgement {
         let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
-        let losses = losses.map(|(name, tally)| {
-            (name.clone(), Loss { was_held: self.held.contains(name), ..tally.loss })
-        });
+        let losses = losses.map(|(name, tally)| (name.clone(), tally.loss));
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
         let unread = sum(|tally| tally.unread);
         // Those that could not be read are among the present ones; the limits count them apart.

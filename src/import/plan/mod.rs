@@ -12,7 +12,7 @@
 //! changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`Intent`), and everything is added before anything is
-//! removed ([`Stage`]). A part that is ahead of Cloud Map is not read from there ([`ahead`]). `limits` is the guard
+//! removed ([`Stage`]). `limits` is the guard
 //! against mass deletion: it counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes
 //! nothing of another cluster.
 
@@ -46,7 +46,6 @@ pub use present::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};
-pub use slice::ahead;
 
 /// The changes of one import in the order in which they are made, and what is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,10 +165,8 @@ impl Intent {
         // One without holders was made in a run that did not get to the endpoints and the status.
         let are_known = !holders.is_empty() && !has_unknown_part;
         let ends = basis.merged.is_none() && basis.sources.are_all_read(are_known);
-        let is_uncertain = !staying.is_empty()
-            || has_unknown_part
-            || basis.merged.is_none() && !ends
-            || service_import::has_newer_type(basis);
+        let is_uncertain =
+            !staying.is_empty() || has_unknown_part || basis.merged.is_none() && !ends;
         match (as_it_is(basis).filter(|_| is_uncertain), basis.merged) {
             (Some(_), None) if staying.is_empty() && !are_known => Self::Unchanged(None),
             (Some(kept), merged) => {

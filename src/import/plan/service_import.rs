@@ -1,12 +1,11 @@
 //! The ServiceImport: its metadata, spec and status.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, Write, ahead_of};
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
 use super::held_back::Reason;
 use super::present::{ImportStatus, Metadata, Texts};
@@ -25,8 +24,8 @@ const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
 /// All annotations of ours.
-const OWN_ANNOTATIONS: [&str; 5] =
-    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, AHEAD, REFUSED];
+const OWN_ANNOTATIONS: [&str; 4] =
+    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, REFUSED];
 
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
     basis.object(Kind::ServiceImport, &basis.service.name)
@@ -103,29 +102,9 @@ fn wanted_metadata(
     labels.extend(basis.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
-    annotations.extend(ahead(basis, service).map(|it| (AHEAD.to_owned(), it)));
     let refused = refused::annotation(basis, Kind::ServiceImport);
     annotations.extend(refused.map(|refused| (REFUSED.to_owned(), refused)));
     Metadata { labels, annotations, ..Metadata::default() }
-}
-
-/// The annotation with the exporters that were read themselves when the type changed last.
-fn ahead(basis: &Basis<'_>, service: &ClustersetService) -> Option<String> {
-    let import = basis.import()?;
-    let mut read = BTreeSet::new();
-    if import.spec.kind != service.kind {
-        read.extend(basis.holders().into_iter().chain(service.clusters.iter().cloned()));
-        read.retain(|cluster| basis.sources.is_read_there(cluster));
-    }
-    let changed = (!read.is_empty()).then(|| ahead_of(read, basis.now));
-    changed.or_else(|| import.metadata.annotations.get(AHEAD).cloned())
-}
-
-/// Whether an exporter that was not read itself would take back the type that the import has by a run which did.
-pub(super) fn has_newer_type(basis: &Basis<'_>) -> bool {
-    let (Some(import), Some(merged)) = (basis.import(), basis.merged) else { return false };
-    let mut read = import.metadata.ahead(basis.now).filter_map(ClusterId::parse);
-    import.spec.kind != merged.kind && read.any(|cluster| basis.sources.may_be_behind(&cluster))
 }
 
 /// The part of the present metadata that is compared.

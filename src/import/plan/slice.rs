@@ -1,21 +1,21 @@
 //! The changes of one slice of `endpoint_slices`: its creation, or a patch with all that comes and a patch with all
 //! that goes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::basis::{Basis, Sources};
-use super::change::{self, AHEAD, Change, Content, Kind, ObjectRef, Stage, ahead_of};
+use super::basis::Basis;
+use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::derived_service::Derived;
 use super::endpoint_slices::{AddressCounts, Packed};
-use super::ownership::{OWNER_LABEL, OwnerLabel};
+use super::ownership::OWNER_LABEL;
 use super::present::{
-    Addresses, OwnerReference, PortSet, Present, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
+    Addresses, OwnerReference, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
 use super::refused::{self, REFUSED};
-use crate::model::{ClusterId, ExportedPort, Family, Timestamp, join};
+use crate::model::{ClusterId, ExportedPort, Family, join};
 
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {
@@ -89,13 +89,7 @@ impl Shape<'_> {
             packed.ports.clone()
         };
         let endpoints = packed.endpoints.clone();
-        let is_read_there = self.basis.sources.is_read_there(self.cluster);
-        let changed = is_read_there
-            .then(|| ahead_annotation(packed.present, (&ports, &endpoints), self.basis.now));
-        let present = packed.present.and_then(|slice| slice.metadata.annotations.get(AHEAD));
-        let ahead = changed.flatten().or_else(|| present.cloned());
-        let refused = self.refused();
-        State { labels: self.labels(), ahead, refused, ports, endpoints }
+        State { labels: self.labels(), refused: self.refused(), ports, endpoints }
     }
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
@@ -117,9 +111,8 @@ impl Shape<'_> {
         let mut labels = present.labels.clone();
         labels.extend(last.labels.clone());
         let ports = self.ports_in_transition(&last.ports);
-        let ahead = last.ahead.clone();
         let refused = last.refused.clone();
-        State { labels, ahead, refused, ports, endpoints }
+        State { labels, refused, ports, endpoints }
     }
 
     /// The ports with their former names besides. A port that takes over the former name of another one waits.
@@ -203,8 +196,6 @@ const LABELS: [&str; 5] = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERV
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     pub labels: Texts,
-    /// The annotation that says in which addresses it is ahead of Cloud Map.
-    pub ahead: Option<String>,
     /// The annotation that names the fields that it does without.
     pub refused: Option<String>,
     pub ports: PortSet,
@@ -215,7 +206,6 @@ impl State {
     pub fn of(slice: &Slice) -> Self {
         Self {
             labels: change::only(&slice.metadata.labels, LABELS),
-            ahead: slice.metadata.annotations.get(AHEAD).cloned(),
             refused: slice.metadata.annotations.get(REFUSED).cloned(),
             ports: slice.ports.clone(),
             endpoints: slice.endpoints.clone(),
@@ -234,7 +224,7 @@ impl State {
         let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
         let mut metadata = json!({"labels": self.labels});
         // Without any, too: a difference to none at all would take out those of others.
-        let annotations = json!({AHEAD: self.ahead, REFUSED: self.refused});
+        let annotations = json!({REFUSED: self.refused});
         metadata["annotations"] = change::without_empty(annotations);
         json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})
     }
@@ -269,67 +259,4 @@ fn endpoint(endpoint: &SliceEndpoint) -> Value {
         "zone": zone.as_deref(),
         "hints": change::without_empty(json!({"forZones": zones})),
     }))
-}
-
-// The parts of an import that are ahead of Cloud Map. An invocation that reads an exporting cluster itself changes the
-// slices at once, and the operations in Cloud Map end seconds or minutes later. Another invocation that takes this cluster
-// from Cloud Map meanwhile (another function, or a message about another cluster) would take the change back. So a slice
-// has an annotation with the addresses of its last change by such a read and the time of it. While Cloud Map does not
-// agree about one of them, the part stays as it is, for a few minutes at most: the registration may have failed. A
-// ServiceImport has one with the exporters that were read so when its type changed last: its IP goes with the type.
-
-/// The clusters of which Cloud Map, as it was read, does not show yet what stands in the import.
-pub fn ahead(
-    owner: &OwnerLabel,
-    present: &Present,
-    sources: &Sources,
-    now: Timestamp,
-) -> BTreeSet<ClusterId> {
-    let slices = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
-    let ahead = slices.filter_map(|slice| {
-        let cluster = slice.source().filter(|it| !sources.is_read_there(it))?;
-        let changed = changed(slice, now);
-        if changed.is_empty() {
-            return None;
-        }
-        let shown = ready_in(sources, &cluster, &slice.ports);
-        let standing = ready(&slice.endpoints);
-        let is_ahead = changed.iter().any(|it| standing.contains(it) != shown.contains(it));
-        is_ahead.then_some(cluster)
-    });
-    ahead.collect()
-}
-
-/// The annotation for a slice that is changed from these endpoints to those; `None` if it stays as it is.
-fn ahead_annotation(
-    slice: Option<&Slice>,
-    (ports, endpoints): (&PortSet, &[SliceEndpoint]),
-    now: Timestamp,
-) -> Option<String> {
-    let after = ready(endpoints);
-    let before = slice.filter(|it| it.ports == *ports).map(|it| ready(&it.endpoints));
-    let mut all = &after ^ &before.unwrap_or_default();
-    if all.is_empty() {
-        return None;
-    }
-    all.extend(slice.map(|slice| changed(slice, now)).unwrap_or_default());
-    Some(ahead_of(all, now))
-}
-
-fn changed(slice: &Slice, now: Timestamp) -> BTreeSet<IpAddr> {
-    slice.metadata.ahead(now).filter_map(|word| word.parse().ok()).collect()
-}
-
-fn ready(endpoints: &[SliceEndpoint]) -> BTreeSet<IpAddr> {
-    endpoints.iter().filter_map(SliceEndpoint::ready_address).collect()
-}
-
-/// The addresses of a cluster that Cloud Map shows as ready, with all of these target ports.
-fn ready_in(sources: &Sources, cluster: &ClusterId, ports: &PortSet) -> BTreeSet<IpAddr> {
-    let exported = sources.exported(cluster);
-    let shown = exported.endpoints.iter().filter(|endpoint| {
-        let has = |number: u16| endpoint.ports.values().any(|it| *it == number);
-        endpoint.ready && ports.iter().all(|port| has(port.number))
-    });
-    shown.map(|endpoint| endpoint.address).collect()
 }

@@ -62,8 +62,7 @@ impl Members<'_> {
                 cluster.as_ref().map_or(!sources.is_complete, |it| sources.is_unread(it));
             // Nothing of its cluster leaves the import.
             let is_held = cluster.as_ref().is_some_and(|it| sources.stays(it));
-            let unread =
-                "the exports of its cluster could not be read, or Cloud Map is behind them";
+            let unread = "the exports of its cluster could not be read";
             let (fate, detail) = match (candidate.absent, is_in) {
                 (_, true) if is_unread => (Fate::Kept, format!("stays in the import: {unread}")),
                 (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
@@ -109,11 +108,12 @@ impl Members<'_> {
             let absent = sources.absent(cluster, address);
             absent.or_else(|| (!has_family).then_some(Absent::OtherFamily(family)))
         };
-        for (cluster, overlay) in self.overlay.iter().filter(|(_, it)| it.covers(name)) {
-            let Some(published) = overlay.desired.services.get(name) else { continue };
+        for cluster in self.served.read.keys() {
+            let Some(read) = self.read_there(cluster, name) else { continue };
+            let Some(published) = read.desired.services.get(name) else { continue };
             let Some(exported) = &published.export else { continue };
             for endpoint in published.read_endpoints() {
-                let led_to = endpoints_of(exported, endpoint, overlay.arn.region());
+                let led_to = endpoints_of(exported, endpoint, read.arn.region());
                 for address in endpoint.addresses() {
                     let ports = led_to.iter().filter(|it| it.address == address);
                     let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
@@ -128,8 +128,8 @@ impl Members<'_> {
         let instances = self.places.get(name).into_iter().flatten();
         for (_, of_instance) in instances.flat_map(|key| self.registry.instances(key)) {
             let cluster = attributes::cluster_of(of_instance);
-            let is_read_there = cluster.as_ref().is_some_and(|it| self.is_read_there(it, name));
-            if !attributes::is_exported_to(of_instance, self.clusterset) || is_read_there {
+            let is_served = cluster.as_ref().is_some_and(|it| !self.is_of_cloud_map(it));
+            if !attributes::is_exported_to(of_instance, self.clusterset) || is_served {
                 continue;
             }
             let (ready, absent) = match attributes::read(of_instance, self.clusterset) {

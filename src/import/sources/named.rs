@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::Members;
+use super::{Members, Source};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped, endpoints_of};
 use crate::clusterset::members::MemberRecords;
 use crate::clusterset::merge::{Merged, merge, serves};
@@ -13,7 +13,7 @@ use crate::clusterset::record::as_recorded;
 use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason, Sources};
 use crate::model::{
     ClusterArn, ClusterId, ClustersetService, Endpoint, EndpointPort, Export, ExportedEndpoint,
-    ExportedPort, Family, Overlay, ServiceRef, is_publishable,
+    ExportedPort, Family, Owner, ReadExports, ServiceRef, is_publishable,
 };
 
 /// The exports of one name.
@@ -59,36 +59,30 @@ impl NamedExports {
             Err(problem) => (Default::default(), Some(problem)),
         };
         let (instances, skipped) = read;
-        let read_there = all.overlay.iter().filter(|(_, overlay)| overlay.covers(name));
-        let clusters = read_there.map(|(cluster, _)| cluster).chain(all.records.keys());
+        let clusters = all.served.read.keys().chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
             clusters.chain(instances.iter().map(|(_, it)| &it.cluster)).collect();
-        let mut members: BTreeMap<ClusterId, Option<OfMember>> = clusters
-            .into_iter()
-            .map(|cluster| {
-                let export = match all.overlay_of(cluster, name) {
-                    Some(overlay) => Some(OfMember::read_there(overlay, name)),
-                    // Nothing under this id: the cluster exports under another one.
-                    None if all.is_former(cluster, name) => {
-                        let exported = Exported { is_read_there: true, ..Exported::default() };
-                        Some(OfMember { exported, ..OfMember::default() })
-                    }
-                    None if unread.is_none() => all.of_registry(cluster, name, &instances),
-                    None => None,
-                };
-                (cluster.clone(), export)
-            })
-            .collect();
+        let mut members = BTreeMap::new();
+        for cluster in clusters {
+            let export = match all.source(cluster) {
+                Source::Cluster(read) => {
+                    let read = read.filter(|read| read.covers(name));
+                    read.map(|read| OfMember::read_there(read, name))
+                }
+                Source::CloudMap if unread.is_none() => all.of_registry(cluster, name, &instances),
+                Source::CloudMap => None,
+            };
+            members.insert(cluster.clone(), export);
+        }
         let exports = members.values().flatten().filter_map(|it| it.export.as_ref());
         let exports: Vec<Export> = exports.map(|(export, _)| export.clone()).collect();
-        let hidden = all.hidden(name, &exports, members.keys());
+        let hidden = all.hidden(name, &exports);
         let merged = merge(name, &exports);
         if let Some(Merged { service, .. }) = &merged {
             members.values_mut().flatten().for_each(|member| member.serve(service));
         }
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
-        let unusable =
-            all.unusable().filter(|it| it.may_be_of(name) && !all.is_read_there(&it.cluster, name));
+        let unusable = all.unusable().filter(|it| it.may_be_of(name));
         let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
@@ -98,7 +92,7 @@ impl NamedExports {
 
 impl<'a> Members<'a> {
     /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; the problem if a
-    /// Cloud Map service of the name could not be read.
+    /// Cloud Map service of the name could not be read. Those of served exporters are no source.
     fn instances(
         &self,
         name: &ServiceRef,
@@ -110,8 +104,11 @@ impl<'a> Members<'a> {
                 return Err(problem.clone());
             }
             for (id, attributes) in self.registry.instances(key) {
+                if Owner::of(attributes).is_some_and(|owner| self.served.is_exporter(&owner)) {
+                    continue;
+                }
                 match attributes::read(attributes, self.clusterset) {
-                    Ok(instance) => all.extend(instance.map(|it| (id, self.counted(name, it)))),
+                    Ok(instance) => all.extend(instance.map(|it| (id, it))),
                     Err(reason) => skipped.push((id.clone(), reason)),
                 }
             }
@@ -119,46 +116,18 @@ impl<'a> Members<'a> {
         Ok((all, skipped))
     }
 
-    /// Whether a cluster exports a name under another id by now, as this invocation read in it.
-    fn is_former(&self, id: &ClusterId, name: &ServiceRef) -> bool {
-        self.record_of(id, name).is_some_and(|record| {
-            let mut others = self.overlay.values();
-            others.any(|it| it.arn == record.owner.cluster && it.covers(name) && it.exports(name))
-        })
-    }
-
-    /// An instance of ours counts for the id under which its cluster has the record of the export. If that id was changed,
-    /// instances are rewritten before there is a record under the new one, which may find no room, or be another's by then.
-    fn counted(&self, name: &ServiceRef, instance: ExportInstance) -> ExportInstance {
-        let holder = |id: &ClusterId| match self.overlay_of(id, name) {
-            Some(overlay) => Some(&overlay.arn),
-            None => Some(&self.record_of(id, name)?.owner.cluster),
-        };
-        let is_holder =
-            |id: &&ClusterId| instance.arn.is_some() && holder(id) == instance.arn.as_ref();
-        let mut ids = std::iter::once(&instance.cluster).chain(self.records.keys());
-        let cluster = ids.find(is_holder).unwrap_or(&instance.cluster).clone();
-        ExportInstance { cluster, ..instance }
-    }
-
-    /// The exporters of which a record says that they export the name, and nothing says with which endpoints. Those under
-    /// an id without a record of its cluster may be theirs: it was changed.
-    fn hidden<'b>(
-        &self,
-        name: &ServiceRef,
-        exports: &[Export],
-        members: impl Iterator<Item = &'b ClusterId>,
-    ) -> BTreeSet<ClusterId> {
+    /// The exporters of which a record says that they export the name, and nothing says with which endpoints.
+    fn hidden(&self, name: &ServiceRef, exports: &[Export]) -> BTreeSet<ClusterId> {
         if self.places.contains_key(name) {
             return BTreeSet::new();
         }
+        // In a namespace that is shown there may be no service of a name without endpoints.
+        let mut namespaces = self.registry.namespaces.values();
+        let is_shown = namespaces.any(|namespace| namespace.name == name.namespace);
         let exporters = exports.iter().map(|it| &it.cluster);
-        let is_hidden = |it: &&ClusterId| !self.is_read_there(it, name) && !self.is_empty(it, name);
-        let hidden: BTreeSet<&ClusterId> = exporters.filter(is_hidden).collect();
-        let may_be_former = |it: &&ClusterId| {
-            !hidden.is_empty() && self.records.get(it).is_none_or(|it| it.cluster.is_none())
-        };
-        members.filter(|it| hidden.contains(it) || may_be_former(it)).cloned().collect()
+        let is_hidden =
+            |it: &&ClusterId| self.is_of_cloud_map(it) && !(is_shown && self.is_empty(it, name));
+        exporters.filter(is_hidden).cloned().collect()
     }
 
     /// The export of a member as Cloud Map has it; `None` if that is not known.
@@ -168,7 +137,13 @@ impl<'a> Members<'a> {
         name: &ServiceRef,
         instances: &[(&String, ExportInstance)],
     ) -> Option<OfMember> {
-        let own: Vec<_> = instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
+        let record = self.record_of(cluster, name);
+        let arn = record.map(|record| record.owner.cluster.clone());
+        // Another cluster may have stated the id once.
+        let is_own = |it: &ExportInstance| {
+            it.cluster == *cluster && (it.arn.is_none() || arn.is_none() || it.arn == arn)
+        };
+        let own: Vec<_> = instances.iter().filter(|(_, it)| is_own(it)).collect();
         let records = self.records.get(cluster);
         let is_unknown = |it: &MemberRecords| {
             it.unread.is_some() || it.unusable.iter().any(|it| it.may_be_of(name))
@@ -178,8 +153,6 @@ impl<'a> Members<'a> {
         if records.is_some_and(is_unknown) || is_new && own.iter().any(|(_, it)| it.is_marked) {
             return None;
         }
-        let record = self.record_of(cluster, name);
-        let arn = record.map(|record| record.owner.cluster.clone());
         let export = match record {
             Some(record) => Some(record.export.clone()),
             None => export_of_instances(cluster, &own),
@@ -192,14 +165,14 @@ impl<'a> Members<'a> {
 
 impl OfMember {
     /// The export of a cluster that this invocation read itself.
-    fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
-        let published = overlay.desired.services.get(name);
+    fn read_there(read: &ReadExports, name: &ServiceRef) -> Self {
+        let published = read.desired.services.get(name);
         let mut excluded = BTreeMap::new();
         let export = published.and_then(|published| {
             let exported = published.export.as_ref()?;
             let mut endpoints = Vec::new();
             for it in published.read_endpoints() {
-                let all = endpoints_of(exported, it, overlay.arn.region());
+                let all = endpoints_of(exported, it, read.arn.region());
                 let ready = it.ready;
                 let is_leaving = it.is_leaving();
                 excluded.extend(it.addresses().filter_map(|address| {
@@ -217,7 +190,7 @@ impl OfMember {
         });
         let excluded = Arc::new(excluded);
         let exported = Exported { excluded, is_read_there: true, ..Exported::default() };
-        Self { arn: Some(overlay.arn.clone()), export, exported }
+        Self { arn: Some(read.arn.clone()), export, exported }
     }
 
     /// Takes over the endpoints of its export, as far as they serve the merged service.

@@ -9,8 +9,8 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::{id, members, record};
 use crate::error::chain;
 use crate::model::{
-    Attributes, ClusterId, Desired, Export, Line, Outcome, Owner, Selection, ServiceExport,
-    ServiceRef, Verb, count_each, join,
+    Attributes, ClusterId, Export, Line, Outcome, Owner, Selection, ServiceExport, ServiceRef,
+    Verb, count_each, join,
 };
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
@@ -146,16 +146,6 @@ pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome>
 pub const MAXIMUM: usize = 999;
 
 impl Kept<'_> {
-    /// The exports without a record that get none, since there is no room or they do not fit: they count for no member.
-    pub(super) fn refused(&self, desired: &Desired) -> BTreeSet<ServiceRef> {
-        let exports = desired.services.iter();
-        let exports = exports.filter_map(|(name, it)| Some((name, &it.export.as_ref()?.export)));
-        let none = BTreeSet::new();
-        let refused = self.fit(exports, &none).filter(|(_, record)| record.is_err());
-        let refused = refused.map(|(service, _)| service.clone());
-        refused.filter(|service| !self.has_record(&id::export_record(service))).collect()
-    }
-
     /// The record of each of these exports with a remark about it, or the reason why it gets none.
     pub(super) fn fit<'e>(
         &self,
@@ -230,9 +220,16 @@ pub enum Refused {
     AnotherController(String),
     #[error(
         "the record by which the imports of this cluster know their Cloud Map could not be written: {0}; until it is, \
-         endpoints come and none leaves"
+         nothing is imported by it"
     )]
     NoRecord(String),
+    #[error(
+        "the cluster has exports or imports under the id {former}, and states the id {id}: a cluster keeps its id, so nothing \
+         is exported, imported or taken away until it states {former} again, or is purged and begins anew"
+    )]
+    IdChanged { id: String, former: String },
+    #[error("the cluster has no record yet: its first full sync makes it a member")]
+    NotYetMember,
     #[error("the records of the cluster could not be read: {0}")]
     Unreadable(String),
     /// Cluster or Cloud Map.
@@ -256,7 +253,11 @@ impl Refused {
 
     /// Whether nothing is imported into the cluster either: it belongs to AWS's controller, or its id to another cluster.
     pub fn leaves_the_cluster(&self) -> bool {
-        matches!(self, Self::AnotherController(_) | Self::ClusterIdTaken { .. })
+        use Refused::{AnotherController, ClusterIdTaken, IdChanged, OtherOwner};
+        matches!(
+            self,
+            AnotherController(_) | ClusterIdTaken { .. } | IdChanged { .. } | OtherOwner { .. }
+        )
     }
 
     /// The stable code of the reason.
@@ -267,6 +268,8 @@ impl Refused {
             Self::ClusterIdTaken { .. } | Self::OtherOwner { .. } => "ClusterIdTaken",
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
             Self::AnotherController(_) => "AnotherController",
+            Self::IdChanged { .. } => "ClusterIdChanged",
+            Self::NotYetMember => "NotYetMember",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",
             Self::NoRecord(_) => "NoRecord",
             Self::Unreadable(_) | Self::Unread(_) | Self::Cluster(_) => "Unreadable",

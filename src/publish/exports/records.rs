@@ -105,12 +105,6 @@ impl<'w> Kept<'w> {
         self.observation.registry.instance(&self.key, id).is_some()
     }
 
-    /// Whether this may be another Cloud Map than that of the member's imports: it has no record of the cluster, under
-    /// any id.
-    pub(super) fn is_unfamiliar(&self) -> bool {
-        !self.has_cluster_record() && self.former.services.is_empty()
-    }
-
     /// The Services with a record that are not exported any more, or are `denied`. A Service of which the guard holds
     /// instances is exported until they go.
     pub(super) fn ended(
@@ -299,6 +293,9 @@ impl Kept<'_> {
         }
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
+        if failure.is_none() && self.has_cluster_record() {
+            self.world.registry.note_holder(self.member, &self.world.owner);
+        }
         if failure.is_some() {
             let read = self.world.observe_records(None, self.member, None).await?;
             let again = Self::new(self.world, self.member, read, &Selection::nothing()).await;
@@ -351,45 +348,28 @@ impl Kept<'_> {
         self.apply(&records, options).await.report
     }
 
-    /// The Services with a record under another id of the member that are not exported any more.
-    pub(super) fn ended_under_former_ids(&self, observed: &Observation) -> BTreeSet<ServiceRef> {
-        let Self { world, former, .. } = self;
-        let records = former.services.keys().flat_map(|key| former.instances(key));
-        let services = records.filter_map(|(_, record)| world.owner.service_of(record));
-        services.filter(|it| !observed.desired.services.contains_key(it)).collect()
+    /// Another id under which the cluster has a record.
+    pub(super) fn former_id(&self) -> Option<String> {
+        Some(self.former.services.values().next()?.name.clone())
     }
 
-    /// Takes the records under other ids away, those of exports first, or plans it. That of an export that `has_none`
-    /// under the present id, and is to have one, stays, and those of an importing function are moved by the one that
-    /// publishes. Instances that the policy leaves under such an id count by its records.
-    pub(super) async fn take_former_away(
-        &mut self,
-        has_none: impl Fn(&ServiceRef) -> bool,
-        options: Options,
-    ) -> ClusterReport {
-        let Self { world, former, only_imports, .. } = self;
-        let stays = |id: &str, record: &Attributes| {
-            let mut service = world.owner.service_of(record).into_iter();
-            id != CLUSTER_RECORD && (*only_imports || service.any(|it| has_none(&it)))
-        };
-        for instances in former.services.values_mut().filter_map(|it| it.instances.as_mut()) {
-            if instances.iter().any(|(id, record)| stays(id, record)) {
-                instances.retain(|id, record| id != CLUSTER_RECORD && !stays(id, record));
-            }
-        }
-        let mut report = ClusterReport::default();
+    /// Whether the cluster has exports under another id, which is for life then.
+    pub(super) fn has_former_exports(&self) -> bool {
+        let records = self.former.services.keys().flat_map(|key| self.former.instances(key));
+        records.into_iter().any(|(id, _)| id != CLUSTER_RECORD)
+    }
+
+    /// Takes the records of the cluster under other ids away, or plans it: it had neither exports nor imports under them.
+    pub(super) async fn leave_former_ids(&self, options: Options) -> ClusterReport {
+        let Self { world, former, .. } = self;
         if world.rules.policy != Policy::Sync || former.services.is_empty() {
-            return report;
+            return ClusterReport::default();
         }
         let task = Task::Purge(&DeregisterReason::ClusterIdChanged);
         let execution = Execution::of_registry(task, world.registry, options);
-        for registry in record::parts(former) {
-            let owner = world.owner.clone();
-            let rules = world.rules.clone();
-            let observation = Observation::new(owner, rules, world.now, registry);
-            report = report.with(execution.carry_out(&observation).await.report);
-        }
-        report
+        let observation =
+            Observation::new(world.owner.clone(), world.rules.clone(), world.now, former.clone());
+        execution.carry_out(&observation).await.report
     }
 }
 

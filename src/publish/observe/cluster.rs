@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+use super::mirror::Namespaces;
 use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
 use crate::clusterset::record;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef};
@@ -27,11 +28,12 @@ impl World<'_> {
     pub(super) async fn observe_whole(
         &self,
         selection: &Selection,
-        cluster: Option<Desired>,
+        desired: Desired,
     ) -> Result<Observation, Error> {
-        let desired = match cluster {
-            None => self.read_claims().await?,
-            Some(desired) => desired,
+        let desired = match self.owner.flow {
+            Flow::Annotations => desired,
+            // Its cluster is read without Cloud Map.
+            Flow::Exports => self.note_claims(desired, self.registry.first_namespaces().await?),
         };
         let registry = self.registry.read().await?;
         let mut observation = self.observation(selection, desired, registry);
@@ -45,17 +47,11 @@ impl World<'_> {
         Ok(observation.decided(selection))
     }
 
-    /// The selected claims of the cluster with their endpoints, and an empty Cloud Map.
-    ///
-    /// # Errors
-    /// Returns an error if the cluster could not be read.
-    pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observation, Error> {
-        let all = &Selection::Everything;
-        let desired = self.claims_of(selection.names().map_or(all, |_| selection)).await?;
-        let mut observation = self.observation(selection, desired, Registry::default());
+    /// The selected claims of a cluster in an empty Cloud Map.
+    pub fn observe_alone(&self, selection: &Selection, read: Desired) -> Observation {
+        let mut observation = self.observation(selection, read, Registry::default());
         namespaces::expect_missing(&mut observation);
-        observation.desired = self.observe_endpoints(observation.desired).await?;
-        Ok(observation.decided(selection))
+        observation.decided(selection)
     }
 
     /// Updates the namespaces of an observation to those that exist now, with the services of new ones, if one that is
@@ -130,20 +126,50 @@ impl World<'_> {
         let all = &Selection::Everything;
         let (claims, namespaces) =
             tokio::join!(self.claims_of(all), self.registry.first_namespaces());
-        let registry = Registry { namespaces: namespaces?, ..Registry::default() };
-        let mut read = self.observation(all, claims?, registry);
+        Ok(self.note_claims(claims?, namespaces?))
+    }
+
+    /// The names of these claims are read before others from now on.
+    fn note_claims(&self, claims: Desired, namespaces: Namespaces) -> Desired {
+        let all = &Selection::Everything;
+        let registry = Registry { namespaces, ..Registry::default() };
+        let mut read = self.observation(all, claims, registry);
         namespaces::expect_missing(&mut read);
         let read = read.decided(all);
         self.registry.note_claims(read.holders.keys());
-        Ok(read.desired)
+        read.desired
     }
 
-    /// Reads the cluster: its claims and endpoints.
+    /// Reads the cluster: the selected claims, with their endpoints.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read, or the namespaces.
-    pub async fn read_cluster(&self) -> Result<Desired, Error> {
-        self.observe_endpoints(self.read_claims().await?).await
+    pub async fn read_cluster(&self, selection: &Selection) -> Result<Desired, Error> {
+        if *selection == Selection::Everything && self.owner.flow == Flow::Annotations {
+            return self.observe_endpoints(self.read_claims().await?).await;
+        }
+        let Some(services) = selection.names() else {
+            return self.read_claims_with_endpoints(selection).await;
+        };
+        let services = services.iter().filter(|service| service.can_exist()).cloned().collect();
+        let claims = self.claims_of(selection);
+        let (claims, endpoints) = tokio::join!(claims, self.endpoints_of(&services));
+        let mut desired = claims?;
+        take_endpoints(&mut desired, endpoints?);
+        Ok(desired)
+    }
+
+    /// The selected claims, and then their endpoints: one read where there is no claim.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn read_claims_with_endpoints(
+        &self,
+        selection: &Selection,
+    ) -> Result<Desired, Error> {
+        let mut claims = self.claims_of(selection).await?;
+        claims.services.retain(|service, _| selection.contains(service));
+        self.observe_endpoints(claims).await
     }
 
     /// The cluster with what the process knows of Cloud Map, whenever it read that: of each name that it has not read, nothing.
@@ -179,18 +205,12 @@ impl World<'_> {
         selection: &Selection,
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
+        read: Desired,
     ) -> Result<Observation, Error> {
         let has_read_all = self.registry.memory.places(&self.owner, selection).is_some();
-        let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
-        let (found, endpoints, known) = tokio::join!(
-            self.claims_of(selection),
-            self.endpoints_of(&can_exist),
-            self.registry.some_namespaces(),
-        );
-        let registry = Registry { namespaces: known?, ..Registry::default() };
-        let desired = found?;
-        let endpoints = endpoints?;
-        let observation = self.observation(selection, desired, registry);
+        let known = self.registry.some_namespaces().await?;
+        let registry = Registry { namespaces: known, ..Registry::default() };
+        let observation = self.observation(selection, read, registry);
         let mut observed = self.reach(observation, selection).await?;
         let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
         // The names of the others matter to no other Service of the cluster. Each export has a name of its own.
@@ -199,7 +219,8 @@ impl World<'_> {
                 && (!self.may_export || !self.is_unknown(&observed, service))
         });
         if !holds_names_exclusively(&observed, &asked) {
-            let desired = self.claims_of(&Selection::Everything).await?;
+            let mut desired = self.claims_of(&Selection::Everything).await?;
+            desired.take_endpoints_of(&observed.desired);
             let observation = Observation { desired, ..observed };
             observed = self.reach(observation, selection).await?;
         }
@@ -211,7 +232,6 @@ impl World<'_> {
             let of_namespaces = namespaces.iter().map(|namespace| ServiceRef::new(namespace, "*"));
             observed.left = asked.into_iter().chain(of_namespaces).collect();
         }
-        take_endpoints(&mut observed.desired, endpoints);
         Ok(observed)
     }
 

@@ -2,7 +2,7 @@
 //! the imported names. A sync of a few Services reads single records; the list of members is remembered for a short
 //! time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
 
@@ -10,11 +10,10 @@ use super::mirror::{Namespaces, Services};
 use super::{FEW, Failure, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::attributes::is_exported_to;
-use crate::clusterset::{id, members, record};
-use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Namespace, Overlay, Owner, Registry, ServiceKey,
-    ServiceRef,
-};
+use crate::clusterset::id;
+use crate::clusterset::members::{self, Served};
+use crate::clusterset::record::{self, ClusterRecord};
+use crate::model::{ClusterId, ClustersetId, Namespace, Owner, Registry, ServiceKey, ServiceRef};
 
 /// The part of Cloud Map that an import rests on; by default nothing.
 #[derive(Default)]
@@ -26,31 +25,13 @@ pub struct ReadClusterset {
     earlier: Option<BTreeSet<ServiceKey>>,
 }
 
-/// The clusters of a clusterset that this invocation serves.
-#[derive(Default)]
-pub struct Served {
-    /// Those whose exports were read in this invocation: no records of these names are needed.
-    pub overlays: BTreeMap<ClusterId, Overlay>,
-    /// Those that import, which know their Cloud Map by their own records.
-    pub members: BTreeMap<ClusterId, ClusterArn>,
-    /// Whether nothing that was read before this invocation is used.
-    pub is_fresh: bool,
-}
-
 impl Served {
-    fn has(&self, member: &str) -> bool {
-        ClusterId::parse(member).is_some_and(|it| self.members.contains_key(&it))
-    }
-
     /// The services of names that other clusters export, and that were not read in this invocation: an endpoint that is
     /// gone from them leaves all imports with the next sync.
     fn old_exports(&self, registry: &Registry, clusterset: &ClustersetId) -> BTreeSet<ServiceKey> {
         if registry.is_current() {
             return BTreeSet::new();
         }
-        let is_read_there = |cluster: &ClusterId, name: &ServiceRef| {
-            self.overlays.get(cluster).is_some_and(|overlay| overlay.covers(name))
-        };
         let mut names = BTreeSet::new();
         let of_records = record::namespace(clusterset);
         for (key, service) in &registry.services {
@@ -59,7 +40,7 @@ impl Served {
                 let Some(cluster) = ClusterId::parse(&service.name) else { continue };
                 let all =
                     registry.instances(key).filter_map(|(_, it)| Owner::of(it)?.service_of(it));
-                names.extend(all.filter(|name| !is_read_there(&cluster, name)));
+                names.extend(all.filter(|_| !self.exports(&cluster)));
             } else if registry.instances(key).any(|(_, it)| is_exported_to(it, clusterset)) {
                 // AWS's controller writes no records.
                 names.insert(ServiceRef::new(&namespace.name, &service.name));
@@ -131,12 +112,12 @@ impl SharedRegistry {
             self.at_least(&mut registry, &keys, self.take_moment()).await?;
         } else {
             has_all_members &= self.leave_importers_out(&mut registry, served);
-            self.read_records(&mut registry, names, &served.overlays).await?;
+            self.read_records(&mut registry, names, served).await?;
         }
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         // An export step that this import rests on read its services after the objects of the import.
         let mut known = BTreeSet::new();
-        if !served.overlays.is_empty() {
+        if !served.read.is_empty() {
             let mirror = self.memory.mirror();
             let read = keys.iter().filter(|key| mirror.read_since(key, self.began).is_some());
             known.extend(read.cloned());
@@ -149,7 +130,7 @@ impl SharedRegistry {
             self.look_for_exports(&mut registry, names).await?;
         }
         let now = self.take_moment();
-        let since = if served.overlays.is_empty() { now } else { self.began };
+        let since = if served.read.is_empty() { now } else { self.began };
         self.at_least(&mut registry, &keys, since).await?;
         served.leave_other_records_out(&mut registry, clusterset);
         Ok(ReadClusterset { registry, has_all_members, earlier: Some(known) })
@@ -290,8 +271,8 @@ impl SharedRegistry {
         let all = registry.services.len();
         registry.services.retain(|key, service| {
             let record = self.memory.cluster_record(key, self.began.at);
-            served.has(&service.name)
-                || !record.is_some_and(|it| record::ClusterRecord::says_only_imports(&it))
+            served.takes_part(&service.name)
+                || !record.is_some_and(|it| ClusterRecord::says_only_imports(&it))
         });
         registry.services.len() == all
     }
@@ -301,7 +282,7 @@ impl SharedRegistry {
         &self,
         registry: &mut Registry,
         names: &BTreeSet<ServiceRef>,
-        overlays: &BTreeMap<ClusterId, Overlay>,
+        served: &Served,
     ) -> Result<(), Failure> {
         let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
         if names.len() > FEW {
@@ -309,8 +290,9 @@ impl SharedRegistry {
         }
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
-            let read = ClusterId::parse(&service.name).and_then(|it| overlays.get(&it));
-            let unread = names.iter().filter(|name| read.is_none_or(|it| !it.covers(name)));
+            // Its exports are read there.
+            let is_served = ClusterId::parse(&service.name).is_some_and(|it| served.exports(&it));
+            let unread = names.iter().filter(|_| !is_served);
             let ids: BTreeSet<String> = unread.map(id::export_record).collect();
             async move {
                 self.read_these(&key, &mut service, &ids).await;

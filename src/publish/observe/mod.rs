@@ -15,7 +15,7 @@ mod mirror;
 mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio::time::error::Elapsed;
 
@@ -23,14 +23,14 @@ use crate::clusterset::{id, record};
 use crate::kubernetes::services::AnnotationSettings;
 use crate::kubernetes::{self, Endpoints, Kubernetes, endpoint_slices};
 use crate::model::{
-    CloudMapService, Desired, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
-    ServiceKey, ServiceRef, Tags, Timestamp,
+    CloudMapService, ClusterId, ClustersetId, Desired, Member, Namespace, NamespaceReference,
+    Owner, Registry, Selection, ServiceKey, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Observation, Rules, services, unread};
 use mirror::Namespaces;
 
 pub use budget::ReadLimit;
-pub use clusterset::{ReadClusterset, Served};
+pub use clusterset::ReadClusterset;
 pub use registry::{Memory, SharedRegistry};
 
 /// The number of Services read side by side.
@@ -108,32 +108,35 @@ impl World<'_> {
         self.kubernetes.endpoints(services, lists).await
     }
 
-    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about.
+    /// Reads the cluster, and then the observation that a plan for `selection` needs.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe(&self, selection: &Selection) -> Result<Observation, Error> {
+        self.observe_for(selection, self.read_cluster(selection).await?).await
+    }
+
+    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about. `read`: the
+    /// selected claims.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster or the registry could not be read completely.
+    pub async fn observe_for(
+        &self,
+        selection: &Selection,
+        read: Desired,
+    ) -> Result<Observation, Error> {
+        let mut all = read;
         if let Selection::Only { namespaces, services, .. } = selection {
-            let mut part = self.observe_part(selection, namespaces, services).await?;
+            let mut part = self.observe_part(selection, namespaces, services, all).await?;
             if part.left.is_empty() || !self.registry.can_read_all_soon() {
                 self.complete(&mut part).await?;
                 self.remember(&part, false);
                 return Ok(part);
             }
+            all = self.read_claims().await?;
         }
-        self.observe_all(selection, None).await
-    }
-
-    /// The same from all of Cloud Map, after a full sync has read the cluster.
-    ///
-    /// # Errors
-    /// Returns an error if the cluster or the registry could not be read completely.
-    pub async fn observe_all(
-        &self,
-        selection: &Selection,
-        cluster: Option<Desired>,
-    ) -> Result<Observation, Error> {
-        let mut whole = self.observe_whole(selection, cluster).await?;
+        let mut whole = self.observe_whole(selection, all).await?;
         self.complete(&mut whole).await?;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
@@ -316,6 +319,31 @@ impl SharedRegistry {
     /// writes one under the id.
     pub fn claim(&self, member: &Member, owner: &Owner) -> Owner {
         self.claims().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
+    }
+
+    /// The last known holder of each id of a clusterset, by the records that this process has read or written.
+    pub fn holders(&self, clusterset: &ClustersetId) -> BTreeMap<ClusterId, Owner> {
+        self.memory.holders(clusterset)
+    }
+
+    /// Whether a cluster is the last known holder of an id.
+    pub fn is_holder(&self, member: &Member, owner: &Owner) -> bool {
+        self.holders(&member.clusterset).get(&member.cluster) == Some(owner)
+    }
+
+    /// A cluster has written its record.
+    pub fn note_holder(&self, member: &Member, owner: &Owner) {
+        self.memory.note_holder(member.clone(), owner.clone());
+        self.written().insert(member.clone());
+    }
+
+    /// Whether this invocation has written the record of a member.
+    pub fn has_written(&self, member: &Member) -> bool {
+        self.written().contains(member)
+    }
+
+    fn written(&self) -> MutexGuard<'_, BTreeSet<Member>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first cluster of this invocation that has begun to write its record under an id.

@@ -18,8 +18,8 @@ use super::mirror::{MEMBERS_STAND, Mirror, Moment, Namespaces, Services};
 use crate::cloud_map::{CloudMap, SharedResults};
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
-    Attributes, CloudMapService, Member, Namespace, NamespaceReference, Owner, Registry, Selection,
-    ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
+    Attributes, CloudMapService, ClusterId, ClustersetId, Member, Namespace, NamespaceReference,
+    Owner, Registry, Selection, ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
 use crate::publish::plan::{Refusals, RereadScope};
 
@@ -56,6 +56,8 @@ pub struct SharedRegistry {
     pub results: SharedResults,
     /// The first cluster of this invocation that has begun to write its record under each id.
     claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
+    /// The members of which this invocation has written the record. Lists may not show it yet.
+    pub(super) written: std::sync::Mutex<BTreeSet<Member>>,
 }
 
 impl SharedRegistry {
@@ -86,6 +88,7 @@ impl SharedRegistry {
             listing: Mutex::default(),
             results: SharedResults::default(),
             claims: std::sync::Mutex::default(),
+            written: std::sync::Mutex::default(),
         }
     }
 
@@ -267,6 +270,8 @@ pub struct Memory {
 pub(super) struct Known {
     /// The record of each member about itself, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
+    /// The installation and the cluster that hold each id, by the last record of it that was read or written.
+    holders: BTreeMap<Member, Owner>,
     places: BTreeMap<Owner, BTreeSet<(ServiceRef, ServiceKey)>>,
     /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
     pub(super) ours: BTreeSet<String>,
@@ -300,10 +305,28 @@ impl Memory {
         now: Timestamp,
     ) {
         let mut known = self.known();
-        match record {
-            Some(it) => _ = known.cluster_records.insert(key.clone(), (now, it.clone())),
-            None => _ = known.cluster_records.remove(key),
+        let Some(record) = record else {
+            known.cluster_records.remove(key);
+            return;
+        };
+        known.cluster_records.insert(key.clone(), (now, record.clone()));
+        if let Ok(ClusterRecord { owner, clusterset, .. }) = ClusterRecord::parse(record)
+            && let Some(cluster) = ClusterId::parse(&key.name)
+        {
+            known.holders.insert(Member { cluster, clusterset }, owner);
         }
+    }
+
+    /// The last known holder of each id of a clusterset.
+    pub(super) fn holders(&self, clusterset: &ClustersetId) -> BTreeMap<ClusterId, Owner> {
+        let known = self.known();
+        let of_set = known.holders.iter().filter(|(member, _)| member.clusterset == *clusterset);
+        of_set.map(|(member, owner)| (member.cluster.clone(), owner.clone())).collect()
+    }
+
+    /// A cluster has written its record.
+    pub(super) fn note_holder(&self, member: Member, owner: Owner) {
+        self.known().holders.insert(member, owner);
     }
 
     /// The places where the selected Services of a cluster have instances, as far as this process has seen; `None` if

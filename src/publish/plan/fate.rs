@@ -135,7 +135,7 @@ pub(super) fn of_endpoints(
         |reason: &&Reason| matches!(reason, Reason::Maximum { .. } | Reason::ServiceFull { .. });
     let maximum = wanted.held_back.iter().find(is_maximum);
     let mut fates = Vec::new();
-    for endpoint in template.published.read_endpoints().iter() {
+    for endpoint in template.published.read_endpoints() {
         let fit = template.fit(endpoint, &wanted.holder, owner);
         let mut requested = Vec::new();
         for (identity, _) in &fit.instances {

@@ -140,7 +140,7 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
         // A full sync says what it could not note.
         let has_room =
             observation.extent != Extent::Part || notes::is_room_for(observation, &service);
-        Some((service, Loss { lost, left, was_read, was_held: false, has_room }))
+        Some((service, Loss { lost, left, was_read, has_room }))
     });
     losses.collect()
 }

@@ -257,18 +257,14 @@ async fn part_of_a_member_that_was_not_read_stays() {
     let members = Members::with_web(&["10.0.0.1"]).await;
     exported_at(&members.green, web(), &["10.1.0.1"], LATER);
     members.converge().await;
-    let records = members.fleet.cloud_map.service_id("clusterset.shop-set", "green");
-    let mut broken = members.fleet.cloud_map.instances(&records);
-    broken.retain(|id, _| id.starts_with("export-"));
-    let (id, mut attributes) = broken.pop_first().expect("a record");
-    attributes.insert("cloud-map-sync/export".to_owned(), "{".to_owned());
-    members.fleet.put(&records, &id, &attributes);
+    let exports = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports";
+    members.green.refuse(exports, 503);
 
     let explanation = explain(&members, "blue", "web").await;
 
     assert!(!explanation.ok);
     explanation.assert_says(&[
         "! not read   the exports of green: its part stays as it is",
-        "~ endpoint   10.1.0.1 port 8080 of green (web-10-1-0-1): stays in the import: the exports",
+        "~ endpoint   10.1.0.1 of green: stays in the import: the exports of its cluster could not",
     ]);
 }

@@ -153,17 +153,18 @@ async fn cluster_that_comes_back_is_forgotten_and_a_confirmation_is_for_one_clus
 }
 
 #[tokio::test]
-async fn loss_that_passed_in_cloud_map_is_not_held_again_in_the_imports() {
+async fn loss_of_exports_is_held_in_cloud_map_and_in_the_imports_apart() {
     let members = Members::with_sixteen_pods().await;
     for name in NAMES {
         assert!(members.blue.unexport("shop", name));
     }
-    sync(&members.function).await;
+    let held = sync(&members.function).await;
+    assert_eq!(guard(&held, "green").state, GuardState::Held, "{}", in_full(&held));
     members.clock.advance(WAIT);
 
     let lifted = sync(&members.function).await;
 
-    assert_eq!(part(&lifted, "green").guard, None, "{}", in_full(&lifted));
+    assert_eq!(guard(&lifted, "green").state, GuardState::Lifted, "{}", in_full(&lifted));
     assert_eq!(members.green.service_import("shop", "api"), None);
     members.assert_settled().await;
 }

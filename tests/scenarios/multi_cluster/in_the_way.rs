@@ -130,7 +130,7 @@ async fn object_that_changes_again_and_again_is_left_to_the_next_run() {
     assert!(!report.ok, "a message about it would come back: {}", in_full(&report));
     assert_eq!(failures(&report).len(), 1, "{}", in_full(&report));
     let refused = super::writes(&members.green).into_iter().filter(|it| it.ends_with("409"));
-    assert_eq!(refused.count(), 2, "one for each look");
+    assert_eq!(refused.count(), 3, "one for each try");
     assert!(imported_from(&members.green, "web")["blue"].contains("10.0.0.1:8080"));
     members.green.clear_faults();
     members.assert_reached().await;

@@ -1,5 +1,4 @@
-//! Messages, several in a batch: each is about one cluster and its names, and whatever none of them names is as Cloud Map
-//! has it. What another party deregisters of a member (its endpoints, and the records of its exports) is registered again by
+//! Messages, several in a batch: each is about one cluster and its names, which are read in every served cluster. What another party deregisters of a member (its endpoints, and the records of its exports) is registered again by
 //! full syncs.
 
 use std::time::Duration;
@@ -127,7 +126,7 @@ async fn both_export() -> Members {
 }
 
 #[tokio::test]
-async fn message_about_a_cluster_says_nothing_of_its_other_names() {
+async fn names_of_a_batch_are_read_in_every_served_cluster_and_no_others() {
     let batches: [&[Value]; 6] = [
         &[scope("blue", "api"), scope("green", "web")],
         &[json!({ "cluster": "blue", "namespace": "other" }), scope("green", "web")],
@@ -143,8 +142,9 @@ async fn message_about_a_cluster_says_nothing_of_its_other_names() {
         let invoked = invoke(&members.function, &batch_of(bodies)).await;
 
         assert_eq!(failures(&invoked), [""; 0], "{bodies:?}");
+        // Every served cluster is read about the names of a batch.
         let is_read = bodies.iter().any(|it| {
-            it["cluster"] == "green" && (it["service"] == "web" || it["service"].is_null())
+            it["service"] == "web" || it["service"].is_null() && it["namespace"] != "other"
         });
         let web = "blue 10.0.0.1:8080, green 10.1.0.1:8080".to_owned();
         let web = web + if is_read { " 10.1.0.9:8080" } else { "" };

@@ -16,6 +16,7 @@ mod many;
 mod messages;
 mod moving;
 mod obstacles;
+mod one_source;
 mod refused;
 mod rollback;
 mod story;
@@ -66,9 +67,6 @@ const RECORD: &str = "export-7cb0d844a658ca77f191";
 /// The labels by which a slice belongs to its controller, and to its import.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const IMPORT: &str = "multicluster.kubernetes.io/service-name";
-
-/// The annotation of a slice with what Cloud Map may not show yet.
-const AHEAD: &str = "cloud-map-sync/ahead-of-cloud-map";
 
 /// Two members of one clusterset.
 struct Members {
@@ -359,16 +357,6 @@ pub fn imported_from(cluster: &KubernetesServer, name: &str) -> BTreeMap<String,
 pub fn slices(cluster: &KubernetesServer, name: &str) -> Vec<Value> {
     let all = cluster.objects("endpointslices", "shop").into_iter();
     all.filter(|slice| slice["metadata"]["labels"][IMPORT] == name).collect()
-}
-
-/// Takes off the slices in `shop` how far they are ahead of Cloud Map: that counts for some minutes.
-pub fn forget_what_is_ahead(cluster: &KubernetesServer) {
-    for mut slice in cluster.objects("endpointslices", "shop") {
-        if slice["metadata"]["annotations"][AHEAD].is_string() {
-            slice["metadata"]["annotations"].take();
-            cluster.put(slice);
-        }
-    }
 }
 
 /// A condition of the ServiceExport: status and reason.

@@ -10,8 +10,7 @@ use tokio::time::{Instant, advance, timeout};
 
 use super::many::Many;
 use super::{
-    CLUSTER_ID, Members, exported, forget_what_is_ahead, imported, in_full, obstacle_lines,
-    obstacles, part, pods, web,
+    CLUSTER_ID, Members, exported, imported, in_full, obstacle_lines, obstacles, part, pods, web,
 };
 use crate::fleet::{annotated, give_pods};
 use crate::queue::batch_about;
@@ -152,7 +151,6 @@ async fn with_a_silent_one() -> Many {
     let many = Many::start(2, &["shop"], &[]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
     many.converge().await;
-    forget_what_is_ahead(&many.clusters[1]);
     many.clusters[1].be_silent();
     many
 }

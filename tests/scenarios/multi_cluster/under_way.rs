@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    AHEAD, CLUSTER_ID, Members, RECORDS_ALONE, condition, exported, exported_at, imported, in_full,
-    obstacles, pods, service, web, writes,
+    CLUSTER_ID, Members, RECORDS_ALONE, exported, exported_at, imported, in_full, obstacles, pods,
+    service, web, writes,
 };
 use crate::run::{report, sync, sync_of};
 use testbed::cloud_map::Behaviour;
@@ -59,44 +59,27 @@ fn of_web(blue: &str) -> String {
     format!("blue {blue}, green 10.1.0.1:8080")
 }
 
-fn notes(cluster: &KubernetesServer) -> usize {
-    let slices = super::slices(cluster, "web").into_iter();
-    slices.filter(|it| !it["metadata"]["annotations"][AHEAD].is_null()).count()
-}
-
 #[tokio::test]
-async fn change_of_which_the_operation_is_under_way_is_taken_back_after_minutes_alone() {
+async fn change_of_which_the_operation_is_under_way_is_taken_back_by_no_run() {
     let members = ahead().await;
-    let uid = |cluster: &KubernetesServer| {
+    let before = [&members.blue, &members.green].map(|cluster| {
         cluster.service_import("shop", "new").expect("an import")["metadata"]["uid"].clone()
-    };
-    let before = members.clusters().map(uid);
+    });
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1", "10.1.0.1"]);
-    assert_eq!(condition(&members.green, "new", "Ready"), "none");
-    let importer = async || members.serving("blue,green", &[("MULTI_CLUSTER", "import")]).await;
 
-    members.sync_service("green", "web").await;
-    members.assert_imported("web", &of_web("10.0.0.2:8080"), "a message about another cluster");
-    sync(&importer().await).await;
-    members.assert_imported("web", &of_web("10.0.0.2:8080"), "another function");
+    for minutes in [0, 6] {
+        members.clock.advance(Duration::from_mins(minutes));
+        for scope in [sync_of("green", "web"), sync_of("blue", "new")] {
+            let report = report(&members.function, &scope).await;
+            members.assert_imported("web", &of_web("10.0.0.2:8080"), &in_full(&report));
+        }
+    }
+
     assert_eq!(imported(&members.blue, "new"), "green 10.1.0.2:8080");
-    assert_eq!(members.clusters().map(uid), before);
-
-    members.clock.advance(Duration::from_mins(6));
-    sync(&importer().await).await;
-    members.assert_imported("web", &of_web("10.0.0.1:8080"), "it does not reach Cloud Map");
-}
-
-#[tokio::test]
-async fn only_a_read_of_the_exporter_says_that_an_import_is_ahead() {
-    let members = Members::in_step(&["10.0.0.1"]).await;
-    assert_eq!(notes(&members.green), 1);
-    members.fleet.cloud_map.behave(Behaviour::default());
-    members.amber("web", &["10.2.0.1"]);
-
-    members.converge().await;
-
-    assert_eq!((notes(&members.green), super::slices(&members.green, "web").len()), (1, 2));
+    let after = [&members.blue, &members.green].map(|cluster| {
+        cluster.service_import("shop", "new").expect("an import")["metadata"]["uid"].clone()
+    });
+    assert_eq!(after, before);
 }
 
 /// The oldest export is headless, and ends: while its record is still there, the import has an IP.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use super::clusterset::{EXPORTED, IMPORTS_ALONE, Life, OTHER_REGION};
+use super::clusterset::{IMPORTS_ALONE, Life, OTHER_REGION};
 use super::oracle::{self, clusterset, guard, is_served, publish};
 use super::play::{LOOK, QUIET, Scene, page_of};
 use super::processes::in_full;
@@ -73,23 +73,22 @@ impl Scene {
                     self.go_on(number);
                 }
                 self.serve_definitions(number);
-                self.cluster(number)
-                    .cluster_property(CLUSTER_ID, self.world.clusterset.ids[number]);
             }
         }
-        let was_taken = self.free_ids().await?;
+        if is_on {
+            self.state_ids();
+        }
         // What a process that imports alone brought in without a record is confirmed once the cluster exports.
         let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
         let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
-        self.world.clusterset.has_lost_records |= was_taken || lacks_records;
+        self.world.clusterset.has_lost_records |= lacks_records;
         self.finish(REST).await?;
-        // A run that was under way may have written a record under an id that is the other cluster's since.
-        let is_taken = self.free_ids().await? || was_taken;
-        self.world.clusterset.has_lost_records |= is_taken;
-        // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar. A
-        // cluster whose id is taken takes no part in the first one.
-        let confirmations = usize::from(self.world.clusterset.has_lost_records);
-        for _ in 0..confirmations + usize::from(is_taken) {
+        if is_on {
+            // A run that was under way may have written a record under another id since.
+            self.state_ids();
+        }
+        // A full sync beside a purge may make imports again just before the record goes that makes Cloud Map familiar.
+        if self.world.clusterset.has_lost_records {
             for process in self.all_clusters(0) {
                 self.invoke(process, json!({ "action": "confirm" }), TIMEOUT);
             }
@@ -100,18 +99,13 @@ impl Scene {
         self.look()
     }
 
-    /// Each of two clusters that have exchanged their ids waits for the other one until a person purges one of them. Returns
-    /// whether one has a record under the id of the other.
-    async fn free_ids(&mut self) -> Result<bool, String> {
-        let taken = clusterset::with_taken_ids(self);
-        if let [_, last] = taken[..] {
-            (0..EXPORTED.len()).for_each(|name| self.imports.unsettle(name));
-            let purge = json!({ "action": "purge", "cluster": CLUSTERS[last], "confirm": true });
-            let process = if self.world.clusterset.is_apart { last } else { 0 };
-            self.invoke(process, purge, TIMEOUT);
-            self.finish(QUIET).await?;
+    /// Each cluster states the id under which it has its record: an id is for life.
+    fn state_ids(&mut self) {
+        for number in 0..CLUSTERS.len() {
+            let id = clusterset::id_of(self, number);
+            self.world.clusterset.ids[number] = id;
+            self.cluster(number).cluster_property(CLUSTER_ID, id);
         }
-        Ok(!taken.is_empty())
     }
 
     /// What is under way comes to its end, and so much time passes after it: a heartbeat is due at once then, and not

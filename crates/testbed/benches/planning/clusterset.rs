@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use cloud_map_sync::clusterset::members::Served;
 use cloud_map_sync::clusterset::record::{self, ClusterRecord, ExportRecord};
 use cloud_map_sync::clusterset::{attributes, attributes::endpoints_of, id};
 use cloud_map_sync::model::attributes::Marks;
 use cloud_map_sync::model::{
     Attributes, CloudMapService, ClusterArn, ClusterId, ClustersetId, Desired, Endpoint, Export,
     ExportedPort, ExportedService, Family, Flow, ImportType, Member, Namespace, NamespaceKind,
-    Overlay, Owner, Properties, Protocol, PublishedService, Registry, Selection, ServiceKey,
+    Owner, Properties, Protocol, PublishedService, ReadExports, Registry, Selection, ServiceKey,
     ServiceKind, ServiceRef, Timestamp,
 };
 
@@ -22,14 +23,15 @@ pub struct Clusterset {
     pub id: ClustersetId,
     pub members: Vec<(Member, ClusterArn)>,
     pub registry: Registry,
-    pub overlay: BTreeMap<ClusterId, Overlay>,
+    pub served: Served,
 }
 
 impl Clusterset {
     pub fn new(members: usize, exports: usize, endpoints: usize) -> Self {
         let id = ClustersetId::parse("bench").expect("an id");
         let members = (0..members).map(|index| member(index, &id)).collect();
-        let mut all = Self { id, members, registry: registry(), overlay: BTreeMap::new() };
+        let served = Served { owner_id: "cloud-map-sync".into(), ..Served::default() };
+        let mut all = Self { id, members, registry: registry(), served };
         for (index, (member, arn)) in all.members.clone().into_iter().enumerate() {
             let of_member =
                 |export: usize| (place(export), service(&member, (index, export), endpoints));
@@ -37,8 +39,10 @@ impl Clusterset {
                 (0..exports).map(of_member).collect();
             all.register(&member, &arn, &services);
             let desired = Desired { services, ..Desired::default() };
-            let overlay = Overlay::new(arn, desired, Selection::Everything);
-            all.overlay.insert(member.cluster, overlay);
+            let covers = Selection::Everything;
+            all.served.exporters.insert(arn.clone());
+            all.served.members.insert(member.cluster.clone(), arn.clone());
+            all.served.read.insert(member.cluster, ReadExports { arn, desired, covers });
         }
         all
     }

@@ -1,7 +1,7 @@
 //! How long deciding about imports takes: all importing clusters of a clusterset, each with the imports of all members,
 //! in step. The objects of each cluster are those that a first plan creates, as an API server stores them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -9,12 +9,13 @@ use std::time::Duration;
 use cloud_map_sync::guard::{Extent, Guard};
 use cloud_map_sync::import::observe::Objects;
 use cloud_map_sync::import::plan::{GuardedRun, Kind, ObjectRef, OwnerLabel, Present, Write};
-use cloud_map_sync::import::sources::Members;
-use cloud_map_sync::import::{Imported, Importing, OwnRecord};
+use cloud_map_sync::import::sources::{Importer, Members};
+use cloud_map_sync::import::{Imported, Importing};
 use cloud_map_sync::kubernetes::Kubernetes;
-use cloud_map_sync::model::{Policy, Selection, Timestamp};
+use cloud_map_sync::model::{Flow, Owner, Policy, Selection, Timestamp};
 use cloud_map_sync::time::Deadline;
 use criterion::{BenchmarkId, Criterion};
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -57,32 +58,33 @@ impl World {
 
     /// Plans the imports of all members, as one invocation does.
     fn plan_all(&self) -> Vec<Imported> {
-        let Clusterset { id, members, registry, overlay } = &self.clusterset;
-        let known = Members::new((registry, true), id, overlay, Timestamp::UNIX_EPOCH);
+        let Clusterset { id, members, registry, served } = &self.clusterset;
+        let known = Members::new(registry, id, served, Timestamp::UNIX_EPOCH);
+        let read_again = |_, _| std::future::ready(None).boxed_local();
         let importers = members.iter().zip(&self.objects);
         let all = importers.map(|((member, arn), objects)| {
             let guard = GuardedRun {
                 cluster: arn,
                 guard: Guard::default(),
                 extent: Extent::Everything,
-                held: BTreeSet::new(),
                 now: Timestamp::UNIX_EPOCH,
                 remembers: true,
             };
+            let cluster = arn.clone();
+            let of_records = Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Exports };
+            let allows = |_: &str, _: IpAddr| true;
             let importing = Importing {
                 kubernetes: &self.kubernetes,
                 owner: &self.owner,
-                member,
+                importer: Importer { member, owner: &of_records, allows: &allows },
                 objects,
-                own_record: OwnRecord::Stands,
                 writes: false,
                 policy: Policy::Sync,
                 guard,
-                allows: &|_: &str, _: IpAddr| true,
                 now: Timestamp::UNIX_EPOCH,
                 deadline: Deadline::after(Duration::from_mins(10)),
             };
-            self.runtime.block_on(importing.run(&known, &Selection::Everything))
+            self.runtime.block_on(importing.run(&known, &Selection::Everything, &read_again))
         });
         all.collect()
     }

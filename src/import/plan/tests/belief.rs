@@ -6,7 +6,7 @@ use serde_json::json;
 use super::cluster::Cluster;
 use super::world::{World, after, cluster, slices};
 use crate::import::plan::{Kind, Read, Sources};
-use crate::model::{Family, SignedDuration};
+use crate::model::Family;
 
 fn both() -> World {
     World::with_ports("http:80").exported("green", "10.0.0.1").exported("red", "10.0.0.2")
@@ -49,32 +49,6 @@ fn type_and_properties_wait_for_the_unread_cluster() {
     - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
-}
-
-/// Cloud Map still has the record of an export that has ended, as a run knew that had read its cluster itself.
-#[test]
-fn type_is_not_taken_back_by_a_record_that_may_be_behind() {
-    let headless = both().headless();
-    let mut present = after(&headless);
-    both().unexported("green").sync(&mut present);
-    let type_of = |world: &World, minutes: i64| {
-        let mut cluster = present.clone();
-        let now = world.now + SignedDuration::from_mins(minutes);
-        World { now, ..world.clone() }.sync(&mut cluster);
-        cluster.object(Kind::ServiceImport)["spec"]["type"].clone()
-    };
-    let mut by_record = headless.clone();
-    let Some(Read::Whole(green)) = by_record.sources.by_cluster.get_mut(&cluster("green")) else {
-        panic!("it was read")
-    };
-    green.is_read_there = false;
-    assert_eq!(type_of(&by_record, 1), "ClusterSetIP");
-    assert_eq!(type_of(&by_record, 6), "Headless", "the record stands");
-    assert_eq!(type_of(&headless, 1), "Headless", "the cluster says so itself");
-    by_record.sources.by_cluster.remove(&cluster("green"));
-    assert_eq!(type_of(&by_record, 1), "Headless", "green has left the clusterset");
-    by_record.sources.is_complete = false;
-    assert_eq!(type_of(&by_record, 1), "ClusterSetIP");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The verdicts on the imports of a cluster, as tables of cases.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::guard::{Extent, Guard, Loss, SightingNote};
 use crate::import::plan::limits::Judgement;
@@ -20,7 +20,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
         let left = present - lost;
         let lost = *lost;
         let was_read = !ends && !name.ends_with("seen in Cloud Map");
-        let loss = Loss { lost, left, was_read, was_held: false, has_room: true };
+        let loss = Loss { lost, left, was_read, has_room: true };
         let tally = Tally { present: *present, loss, ..Tally::default() };
         (ServiceRef::new("shop", *name), tally)
     };
@@ -30,8 +30,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
 fn run(cluster: &ClusterArn) -> GuardedRun<'_> {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
     let extent = Extent::Everything;
-    let held = BTreeSet::new();
-    GuardedRun { cluster, guard, extent, held, now: at(0), remembers: true }
+    GuardedRun { cluster, guard, extent, now: at(0), remembers: true }
 }
 
 fn blue() -> ClusterArn {
@@ -122,8 +121,6 @@ fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
     let judged = part.judge(&one, Some(&seen));
     assert_eq!(state(&judged), Some(GuardState::HeldByFullSync));
     assert_eq!(judged.note(&part, Some(&seen), true), None);
-    let continued = GuardedRun { held: [ServiceRef::new("shop", "a")].into(), ..part };
-    assert_eq!(state(&continued.judge(&one, None)), Some(GuardState::HeldByFullSync));
 }
 
 #[test]
@@ -151,7 +148,7 @@ fn part_that_could_not_be_read_adds_to_a_loss_and_removes_no_note() {
     let noted = SightingNote::of(
         &[(
             ServiceRef::new("shop", "a"),
-            Loss { lost: 4, left: 0, was_read: false, was_held: false, has_room: true },
+            Loss { lost: 4, left: 0, was_read: false, has_room: true },
         )]
         .into_iter()
         .collect(),

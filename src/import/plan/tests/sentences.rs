@@ -25,7 +25,7 @@ fn addresses(count: u8) -> Reason {
 fn guard(endpoints: usize) -> Reason {
     let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
     let service = ServiceRef::new("shop", "web");
-    let loss = Loss { lost: 20, left: 0, was_read: true, was_held: false, has_room: true };
+    let loss = Loss { lost: 20, left: 0, was_read: true, has_room: true };
     let run = Circumstances {
         guard: Guard::default(),
         now: Timestamp::UNIX_EPOCH,

@@ -72,7 +72,6 @@ fn endpoint_has_node_only_from_the_own_cluster_and_zone_only_from_nearby() {
     apiVersion "discovery.k8s.io/v1"
     endpoints [{"addresses":["10.0.0.1"],"conditions":{"ready":true,"serving":true,"terminating":false},"hints":{"forZones":[{"name":"eu-central-1a"}]},"hostname":"web-0","nodeName":"ip-10-0-0-9","zone":"eu-central-1a"}]
     kind "EndpointSlice"
-    metadata.annotations {"cloud-map-sync/ahead-of-cloud-map":"2026-11-01T12:00:00Z 10.0.0.1"}
     metadata.labels {"cloud-map-sync/owner":"cloud-map-sync","endpointslice.kubernetes.io/managed-by":"cloud-map-sync","kubernetes.io/service-name":"derived-isrlchlhrq","multicluster.kubernetes.io/service-name":"web","multicluster.kubernetes.io/source-cluster":"blue"}
     metadata.name "imported-isrlchlhrq-ac321fb1-1"
     metadata.namespace "shop"

@@ -365,15 +365,10 @@ fn cluster_id_changes() -> impl Strategy<Value = Move> {
                 scene.cluster(cluster).delete("clusterproperties", "", CLUSTER_ID);
                 return;
             };
-            let clusterset = &mut scene.world.clusterset;
-            let is_free = !CLUSTERS.contains(&id) && !clusterset.ids.contains(&id);
-            if is_free && id != "No id" {
-                // Records under another id have no place in a second namespace.
-                if clusterset.has_second_namespace {
-                    return;
-                }
-                clusterset.has_lost_records = true;
-                clusterset.ids[cluster] = id;
+            // Records under another id have no place in a second namespace.
+            let is_free = !CLUSTERS.contains(&id) && id != "No id";
+            if is_free && scene.world.clusterset.has_second_namespace {
+                return;
             }
             scene.cluster(cluster).cluster_property(CLUSTER_ID, id);
         })

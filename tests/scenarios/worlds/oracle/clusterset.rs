@@ -561,8 +561,21 @@ pub fn has_records(scene: &Scene) -> bool {
     (0..CLUSTERS.len()).all(|it| own_records(scene, it).contains_key("cluster"))
 }
 
-/// The clusters that have a record under the id of the other one, which waits for a sync that takes it away. If both have,
-/// they wait for each other until a person purges one of them.
+/// The id under which a cluster has its record, with exports if it has several; else one that is free.
+pub fn id_of(scene: &Scene, cluster: usize) -> &'static str {
+    let all = [CLUSTERS[0], CLUSTERS[1], "azure", "lime"];
+    let stated = scene.world.clusterset.ids[cluster];
+    let count =
+        |of: usize, id: &str| records_of(scene, of).filter(|(service, ..)| service == id).count();
+    let own = all.into_iter().filter(|id| count(cluster, id) > 0);
+    let own = own.max_by_key(|id| (count(cluster, id), *id == stated));
+    let is_free =
+        |id: &&str| count(1 - cluster, id) == 0 && scene.world.clusterset.ids[1 - cluster] != *id;
+    let free = || [stated].into_iter().chain(all).find(is_free);
+    own.or_else(free).unwrap_or(stated)
+}
+
+/// The clusters that have a record under the id of the other one, which waits for a sync that takes it away.
 pub fn with_taken_ids(scene: &Scene) -> Vec<usize> {
     let other = |it: &usize| scene.world.clusterset.ids[1 - it];
     let has_taken = |it: &usize| records_of(scene, *it).any(|(service, ..)| service == other(it));
@@ -583,22 +596,24 @@ pub fn obstacles(scene: &Scene, report: &Report) -> Result<(), String> {
             _ if clusterset.lacks_definitions[cluster] => "NoMultiClusterApi",
             "" => "NoIdentity",
             "No id" => "InvalidIdentity",
-            id if id == clusterset.ids[1 - cluster] => "ClusterIdTaken",
+            id if id != id_of(scene, cluster) => "ClusterIdChanged",
             _ => continue,
         };
         let is_elsewhere = scene.world.settings.clusters.contains(elsewhere);
         let is_member = |it: usize| own_records(scene, it).contains_key("cluster");
-        // Of two clusters that state a new id each may get it.
-        let other = 1 - cluster;
-        let id = clusterset.ids[1 - cluster];
-        let mut others = records_of(scene, other);
-        let is_taken = others.any(|(service, record, _)| service == id && record == "cluster");
-        if !is_member(cluster) || is_elsewhere || wanted == "ClusterIdTaken" && !is_taken {
+        // An id under which it has neither exports nor imports may be changed.
+        let is_changed = wanted == "ClusterIdChanged";
+        let has_exports = !exports_in(&own_records(scene, cluster)).is_empty();
+        if !is_member(cluster) || is_elsewhere || is_changed && !has_exports {
             continue;
         }
-        // Which of two namespaces has the records is known by the former id alone.
-        let is_ambiguous = wanted == "ClusterIdTaken" && clusterset.has_second_namespace;
-        let is_meant = |it: &str| it == wanted || is_ambiguous && it == "Namespace";
+        // Which of two namespaces has the records is known by the id alone.
+        let is_ambiguous = is_changed && clusterset.has_second_namespace;
+        let is_meant = |it: &str| {
+            it == wanted
+                || is_changed && it == "ClusterIdTaken"
+                || is_ambiguous && it == "Namespace"
+        };
         let is_named = part.lines.iter().any(|line| line.is_obstacle() && is_meant(&line.code));
         if !is_named || report.ok {
             return Err(format!("{name} is a member with {wanted}:\n{report}\n{part:?}"));

@@ -119,7 +119,7 @@ pub fn lost(plan: &Plan, name: &str) -> usize {
 
 /// The text of a note that says that a Service of `shop` was to lose all.
 pub fn note_of(name: &str) -> String {
-    let loss = Loss { lost: 1, left: 0, was_read: true, was_held: false, has_room: true };
+    let loss = Loss { lost: 1, left: 0, was_read: true, has_room: true };
     SightingNote::of(&[(ServiceRef::new("shop", name), loss)].into(), NOW).to_string()
 }
 
