@@ -101,9 +101,6 @@ impl Invocation<'_> {
     ) -> Result<ClusterReport, Error> {
         let reconciled = self.connected(cluster, async |connection| {
             let world = self.world(cluster, connection, registry);
-            if let Some(account) = cluster.registry_account() {
-                registry.set_account(account);
-            }
             let adoption = self.adoption.as_ref();
             let options = self.options();
             let published = Box::pin(publish::publish(&world, selection, adoption, options));

@@ -37,8 +37,14 @@ impl Function {
         selections: &Selections,
     ) -> (Report, Vec<usize>) {
         let limit = self.read_limit(invocation);
-        let registries = self.registries_of(self.selected_clusters(selections), limit).await;
-        let mut run = Run { function: self, invocation, registries };
+        let clusters = self.clusters_of_run(invocation, selections);
+        let registries = self.registries_of(clusters.iter().copied(), limit).await;
+        let run = Run { function: self, invocation, registries };
+        for cluster in clusters {
+            if let Some(account) = cluster.registry_account() {
+                run.registry(cluster).set_account(account);
+            }
+        }
         // Another order each minute: clusters that take all their time starve no other.
         let in_order = shuffle(invocation.now, selections.iter().collect());
         let runs = in_order.into_iter().map(|(index, selection)| {
@@ -46,19 +52,19 @@ impl Function {
             async move { (index, Box::pin(run).await) }
         });
         let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
-        // What is annotated does not wait for the clusters that import.
-        let (members, mut runs) = tokio::join!(Box::pin(self.join(invocation, selections)), runs);
-        let others = members.keys().map(|index| &self.settings.clusters[*index]);
-        let others = others.map(|cluster| self.clients.registry_of(cluster));
-        let others = others.filter(|key| !run.registries.contains_key(key)).collect();
-        run.registries.extend(self.registries(others, limit).await);
-        if !members.is_empty() {
-            let registries = &run.registries;
-            let members = &members;
+        // Neither flow waits for the other one.
+        let registries = &run.registries;
+        let of_clustersets = async {
+            let members = Box::pin(self.join(invocation, selections)).await;
             let clustersets =
-                Clustersets { function: self, invocation, registries, selections, members };
-            Box::pin(clustersets.run(&mut runs)).await;
-        }
+                Clustersets { function: self, invocation, registries, selections, members: &members };
+            let synced = Box::pin(clustersets.run()).await;
+            (members, synced)
+        };
+        let (mut runs, (members, synced)) = tokio::join!(runs, Box::pin(of_clustersets));
+        let clustersets =
+            Clustersets { function: self, invocation, registries, selections, members: &members };
+        Box::pin(clustersets.report(synced, &mut runs)).await;
         for (index, selection) in selections.iter() {
             self.out_of_step.record(&runs[&index], selection, invocation.now);
         }
@@ -70,6 +76,18 @@ impl Function {
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
         (report, indexes)
+    }
+
+    /// The clusters that a run is about, and those that take part in a clusterset beside them.
+    fn clusters_of_run(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+    ) -> Vec<&Cluster> {
+        let importers = self.importers(selections).into_keys();
+        let importers = importers.map(|index| &self.settings.clusters[index]);
+        let importers = importers.filter(|cluster| invocation.takes_part(cluster));
+        self.selected_clusters(selections).chain(importers).collect()
     }
 
     /// The Cloud Maps of the clusters that have a full sync.

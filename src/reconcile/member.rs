@@ -45,6 +45,11 @@ pub struct Joined<'a> {
 }
 
 impl Invocation<'_> {
+    /// Whether a cluster takes part in a clusterset in this invocation.
+    pub fn takes_part(&self, cluster: &Cluster) -> bool {
+        self.settings.multi_cluster_of(cluster) != MultiCluster::Off && self.adoption.is_none()
+    }
+
     /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset. An
     /// adoption is about annotated Services alone.
     pub async fn join<'a>(
@@ -52,8 +57,7 @@ impl Invocation<'_> {
         cluster: &'a Cluster,
         selection: &Selection,
     ) -> Option<Result<Joined<'a>, Box<Line>>> {
-        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
-        if !takes_part || self.adoption.is_some() {
+        if !self.takes_part(cluster) {
             return None;
         }
         let joined = async {

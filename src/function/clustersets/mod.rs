@@ -6,8 +6,8 @@
 //!                                                                                └─> import into each served cluster
 //! ```
 //!
-//! Every cluster that takes part in one joins while the annotated Services are published, since the objects of its imports
-//! are read before the exports. The exports of each served cluster are read once, also of those that the run is not about,
+//! All of it goes on while the annotated Services are published. Every cluster that takes part joins first: the objects of
+//! its imports are read before the exports. The exports of each served cluster are read once, also of those that the run is not about,
 //! and offered to importers ([`exports::Offer`]) before anything is published. With all offers those of all members are
 //! imported into every served cluster of the clusterset (`imports`). Clusters that are [`Silent`] delay a run once.
 //! `report` adds the outcome to the reports of the clusters.
@@ -23,7 +23,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
-use super::run::{CONCURRENT_CLUSTERS, Registries, Runs};
+use super::run::{CONCURRENT_CLUSTERS, Registries};
 use super::{Function, Selections};
 use crate::clients::RegistryKey;
 use crate::model::{ClustersetId, Line, Selection};
@@ -40,6 +40,12 @@ type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, Box<Line>
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
 type Offered = BTreeMap<usize, exports::Offer>;
 
+/// The exports and imports of a run.
+pub(super) struct Synced {
+    exports: ExportResults,
+    imports: imports::Imports,
+}
+
 /// A clusterset in one Cloud Map.
 type ClustersetKey = (RegistryKey, ClustersetId);
 
@@ -54,8 +60,8 @@ pub(super) struct Clustersets<'a> {
 }
 
 impl<'a> Clustersets<'a> {
-    /// Publishes the exports of the selected clusters, imports into all members, and adds both to the reports.
-    pub(super) async fn run(self, runs: &mut Runs) {
+    /// Publishes the exports of the selected clusters, and imports into all members.
+    pub(super) async fn run(self) -> Synced {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let imports = async {
             let mut offered = Offered::new();
@@ -73,7 +79,7 @@ impl<'a> Clustersets<'a> {
         let read = self.read_others(sender.clone());
         let (exports, imports, ()) =
             tokio::join!(Box::pin(self.export_all(sender)), Box::pin(imports), Box::pin(read));
-        self.report(exports, imports, runs).await;
+        Synced { exports, imports }
     }
 
     /// Publishes the exports of the selected clusters. The offers end when none is left to come. Clusters that state one id
@@ -109,10 +115,7 @@ impl<'a> Clustersets<'a> {
             Some((index, joined, all.without(&own)?))
         });
         let reads = reads.map(async |(index, joined, rest)| {
-            let registry = self.registry(joined);
-            if registry.is_holder(&joined.member, &joined.exporting(registry).owner)
-                && let Some(read) = joined.exports_in_cluster(registry, &rest).await
-            {
+            if let Some(read) = joined.exports_in_cluster(self.registry(joined), &rest).await {
                 // The importers may have ended with the run.
                 _ = offers.send((index, exports::Offer::Exports(Box::new(read))));
             }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt, stream};
 
 use super::imports::Imports;
-use super::{Clustersets, ExportResults};
+use super::{Clustersets, Synced};
 use crate::clusterset::members;
 use crate::function::{log, run};
 use crate::import::{Imported, plan, sources};
@@ -18,14 +18,9 @@ use crate::report::{ClusterReport, Counts, MultiClusterReport};
 
 impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
-    pub(super) async fn report(
-        &self,
-        mut exports: ExportResults,
-        imports: Imports,
-        runs: &mut run::Runs,
-    ) {
+    pub(in crate::function) async fn report(&self, synced: Synced, runs: &mut run::Runs) {
         let Self { function, invocation, selections, members, .. } = *self;
-        let Imports { sets, mut imported } = imports;
+        let Synced { mut exports, imports: Imports { sets, mut imported } } = synced;
         let mode = invocation.mode;
         let mut reported = BTreeSet::new();
         for (index, joined) in members {

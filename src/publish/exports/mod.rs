@@ -151,7 +151,10 @@ impl<'a> Exporting<'a> {
     /// by its own, and two clusters of one id are seen.
     async fn introduce(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let read = world.observe_records(world.registry.known_namespaces(), member, None);
+        let read = async {
+            world.registry.read().await?;
+            world.observe_records(world.registry.known_namespaces(), member, None).await
+        };
         let records = options.deadline.until_stop(read).await.map_err(observe::Error::from)??;
         let mut kept = self.kept(records).await?;
         kept.only_imports = true;
