@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::attributes;
 use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
-use crate::model::attributes::{IPV4, IPV6, SIGHTING};
+use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Flow, Owner, ReadExports, Registry, ServiceKey,
     ServiceRef, Timestamp,
@@ -23,8 +23,6 @@ pub struct MemberRecords {
     pub holder: Option<Owner>,
     /// That record, if it can be used.
     pub cluster: Option<ClusterRecord>,
-    /// The loss of imports that the guard saw first, which is noted on it.
-    pub sighting: Option<String>,
     pub exports: BTreeMap<ServiceRef, ExportRecord>,
     pub unusable: Vec<UnusableRecord>,
     /// The problem if they could not be read.
@@ -43,7 +41,6 @@ impl MemberRecords {
                 }
                 Ok(Some(Record::Cluster(record))) => {
                     self.cluster = Some(record);
-                    self.sighting = attributes.get(SIGHTING).map(str::to_owned);
                 }
                 Ok(None) => {}
                 Err(unusable) => self.unusable.push(*unusable),
@@ -75,6 +72,8 @@ pub struct Served {
     pub owner_id: String,
     /// Those whose exports it publishes, whether this run has read them or not.
     pub exporters: BTreeSet<ClusterArn>,
+    /// Those of the exporters that did not answer: their ids are known by their records alone.
+    pub silent: BTreeSet<ClusterArn>,
     /// Those that take part in this run, by the id that each states.
     pub members: BTreeMap<ClusterId, ClusterArn>,
     /// The exports that this run has read, by the id that their cluster states.

@@ -56,8 +56,13 @@ impl Function {
         let registries = &run.registries;
         let of_clustersets = async {
             let members = Box::pin(self.join(invocation, selections)).await;
-            let clustersets =
-                Clustersets { function: self, invocation, registries, selections, members: &members };
+            let clustersets = Clustersets {
+                function: self,
+                invocation,
+                registries,
+                selections,
+                members: &members,
+            };
             let synced = Box::pin(clustersets.run()).await;
             (members, synced)
         };

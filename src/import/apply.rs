@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::observe::Objects;
 use super::plan::{
-    Change, FailedWrite, Note, OwnerLabel, Present, Reason, Sources, Stage, Unexpected, Write,
+    Change, FailedWrite, OwnerLabel, Present, Reason, Sources, Stage, Unexpected, Write,
     changed_fields, refused_fields, removal,
 };
 use crate::clusterset::merge::Merged;
@@ -154,8 +154,6 @@ pub struct Imported {
     pub unread: BTreeSet<String>,
     /// The verdict of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
-    /// What becomes of the sighting on the cluster's record.
-    pub note: Option<Note>,
     /// The policy under which the imports stand still.
     pub stands_still: Option<Policy>,
 }
@@ -194,18 +192,6 @@ impl ImportOutcome {
         second.made.splice(..0, self.made);
         second.notices.splice(..0, self.notices);
         second
-    }
-
-    fn is_complete(&self) -> bool {
-        let is_made = self.made.iter().all(|made| made.result == Outcome::Applied);
-        is_made && self.unreadable.is_none()
-    }
-}
-
-impl Imported {
-    /// Whether every change was made.
-    pub(super) fn is_complete(&self) -> bool {
-        self.imports.values().all(ImportOutcome::is_complete)
     }
 }
 

@@ -35,8 +35,9 @@ use crate::time::Deadline;
 use apply::{Applied, Made, apply};
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, FailedWrite, GuardedRun, Metadata, NamespaceState, OwnerLabel, Plan, Present,
-    Reason, Tally, Unexpected, Write, as_exported, has_noted_fields, noted_fields, ready_endpoints,
+    Basis, EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange,
+    OwnerLabel, Plan, Present, Reason, Tally, Unexpected, Write, as_exported, has_noted_fields,
+    noted_fields, ready_endpoints,
 };
 use sources::{Importer, Members, MergedName};
 
@@ -83,7 +84,6 @@ impl Importing<'_> {
         let Importer { member, owner, .. } = self.importer;
         let is_unfamiliar =
             members.is_unfamiliar(member, owner) && self.objects.has_imports(self.owner);
-        let noted = members.sighting_note_of(&member.cluster);
         let families = self.kubernetes.service_families();
         let unread = members.unread_records().collect();
         let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
@@ -108,17 +108,20 @@ impl Importing<'_> {
         }
         let tallies = imports.iter().map(|import| (import.name.clone(), import.tally()));
         let tallies: BTreeMap<ServiceRef, Tally> = tallies.collect();
-        let judgement = self.guard.judge(&tallies, noted.as_ref());
-        let status = judgement.status.clone().map(Arc::new);
-        let runs = imports.into_iter().map(|import| {
-            let held = judgement.held(&import.name).zip(status.clone());
-            let endpoints = tallies[&import.name].endpoints;
-            self.one(import, (endpoints, families.as_slice()), held, read_again)
+        let notes = imports.iter().filter_map(|import| {
+            Some((import.name.clone(), plan::note(self.owner, &import.present)?))
+        });
+        let judgement = self.guard.judge(&tallies, &notes.collect());
+        let runs = imports.into_iter().map(|mut import| {
+            let tally = &tallies[&import.name];
+            import.note = judgement.note(&self.guard, &import.name, tally);
+            let held = judgement.held(&import.name);
+            let held = held.map(|(parts, endpoints, status)| (parts, endpoints, status.clone()));
+            self.one(import, (tally.endpoints, families.as_slice()), held, read_again)
         });
         let runs: Vec<_> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
         imported.imports.extend(runs);
-        let note = judgement.note(&self.guard, noted.as_ref(), imported.is_complete());
-        Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
+        Imported { guard: judgement.status().cloned(), ..imported }
     }
 
     /// The imports of these names as they are, under a policy by which none is changed.
@@ -175,6 +178,7 @@ impl Importing<'_> {
             refused: BTreeSet::new(),
             server: None,
             failure: None,
+            note: NoteChange::Keep,
             kept_ips: usize::MAX,
         }
     }
@@ -195,7 +199,7 @@ impl Importing<'_> {
         let read = read_again(name.clone(), present.holders());
         let exports = self.deadline.until_stop(read).await.ok()??;
         let again = self.on(name.clone(), present, exports);
-        Some(ImportRun { server: import.server.clone(), ..again })
+        Some(ImportRun { server: import.server.clone(), note: import.note.clone(), ..again })
     }
 
     /// The state of a namespace, as far as it is known by now.
@@ -213,15 +217,16 @@ impl Importing<'_> {
         &'a self,
         mut import: ImportRun<'a>,
         (mut endpoints, families): (usize, &[Family]),
-        held: Option<(usize, Arc<GuardStatus>)>,
+        held: Option<(HeldParts, usize, Arc<GuardStatus>)>,
         read_again: ReadAgain<'_>,
     ) -> (ServiceRef, ImportOutcome) {
         let left_out = std::mem::take(&mut import.exports.left_out);
-        let is_held = held.is_some();
-        let guard = held.map(|(endpoints, status)| {
-            import.hold();
+        let parts = held.as_ref().map(|(parts, ..)| parts.clone());
+        let guard = held.map(|(parts, endpoints, status)| {
+            import.hold(&parts);
             Reason::Guard { endpoints, status }
         });
+        let is_held = guard.is_some();
         if is_held || families != self.kubernetes.service_families() {
             endpoints = import.tally().endpoints;
         }
@@ -231,8 +236,8 @@ impl Importing<'_> {
                 break;
             }
             let Some(mut again) = self.import_again(&import, read_again).await else { break };
-            if is_held {
-                again.hold();
+            if let Some(parts) = &parts {
+                again.hold(parts);
             }
             endpoints = again.tally().endpoints;
             let next = again.run().await;
@@ -261,6 +266,8 @@ struct ImportRun<'a> {
     server: Option<String>,
     /// The change that failed in this run.
     failure: Option<FailedWrite>,
+    /// What becomes of the guard's note.
+    note: NoteChange,
     /// The number of its IPs for which the next derived Service asks.
     kept_ips: usize,
 }
@@ -414,9 +421,9 @@ impl ImportRun<'_> {
     }
 
     /// The guard keeps what would leave the import.
-    fn hold(&mut self) {
+    fn hold(&mut self, parts: &HeldParts) {
         let families = self.importing.kubernetes.service_families();
-        self.exports.sources = self.on_basis(&families, plan::hold);
+        self.exports.sources = self.on_basis(&families, |basis| plan::hold(basis, parts));
     }
 
     /// The fields that the import does without.
@@ -440,6 +447,7 @@ impl ImportRun<'_> {
             sources: &self.exports.sources,
             present: &self.present,
             failure: self.failure.as_ref(),
+            note: &self.note,
             kept_ips: self.kept_ips,
             now: *now,
         })

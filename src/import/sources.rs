@@ -17,7 +17,6 @@ use crate::clusterset::members::{MemberRecords, Served};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
 use crate::clusterset::{attributes, id};
-use crate::guard::SightingNote;
 use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Member, Owner, ReadExports, Registry, ServiceKey,
     ServiceRef, Timestamp,
@@ -50,6 +49,7 @@ pub struct Members<'a> {
     pub is_unread: bool,
     /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
     pub strangers: Vec<String>,
+    has_silent: OnceLock<bool>,
     names: OnceLock<BTreeSet<ServiceRef>>,
     /// The names that were asked for.
     named: Mutex<BTreeMap<ServiceRef, Arc<NamedExports>>>,
@@ -95,6 +95,7 @@ impl<'a> Members<'a> {
             is_complete: true,
             is_unread: false,
             strangers,
+            has_silent: OnceLock::new(),
             names: OnceLock::new(),
             named: Mutex::default(),
         }
@@ -108,8 +109,10 @@ impl<'a> Members<'a> {
             Some(holder) if self.served.is_exporter(holder) => {
                 Source::Cluster(read.filter(|read| read.arn == holder.cluster))
             }
-            // Its id may be another cluster's, which only the record shows.
-            None if self.served.exports(cluster) => Source::Cluster(None),
+            // Its id may be another cluster's, or that of one which did not answer: only the record shows it.
+            None if self.served.exports(cluster) || self.has_silent_member_without_a_record() => {
+                Source::Cluster(None)
+            }
             _ => Source::CloudMap,
         }
     }
@@ -136,16 +139,23 @@ impl<'a> Members<'a> {
         holder.or_else(|| self.holders.get(cluster))
     }
 
+    /// Whether a part of an import may be that of a served cluster which did not answer, and of which no record shows the id.
+    fn has_silent_member_without_a_record(&self) -> bool {
+        *self.has_silent.get_or_init(|| self.finds_silent_member_without_a_record())
+    }
+
+    fn finds_silent_member_without_a_record(&self) -> bool {
+        let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
+        let known: BTreeSet<_> =
+            recorded.chain(self.holders.values()).map(|holder| &holder.cluster).collect();
+        self.served.silent.iter().any(|arn| !known.contains(arn))
+    }
+
     /// Whether the registry shows the record of a member. Without it this may be another Cloud Map than that of its imports.
     fn shows(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
         self.written.contains(&member.cluster)
             || records.is_some_and(|records| records.holder.as_ref() == Some(owner))
-    }
-
-    /// The loss of imports that the guard saw first, as the record of the importing cluster has it.
-    pub fn sighting_note_of(&self, cluster: &ClusterId) -> Option<SightingNote> {
-        SightingNote::parse(self.records.get(cluster)?.sighting.as_ref()?)
     }
 
     /// The problem of each member whose records could not be read.
@@ -213,7 +223,10 @@ impl<'a> Members<'a> {
             by_cluster.insert(cluster.clone(), read);
         }
         let is_read = named.unread.is_none();
-        let is_complete = is_read && self.is_complete && named.hidden.is_empty();
+        let is_complete = is_read
+            && self.is_complete
+            && named.hidden.is_empty()
+            && !self.has_silent_member_without_a_record();
         let mut sources = Sources { by_cluster, is_complete, is_read };
         // Those of AWS's controller have no record that would say whether they still export it.
         let is_out_of_sight = self.is_out_of_sight(name);

@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{Invocation, Joined, member, unread};
+use super::{Invocation, Joined, member};
 use crate::guard::Extent;
 use crate::import::sources::{self, Importer, Members, MergedName};
 use crate::import::{Imported, Importing, ReadAgain, plan};
 use crate::model::{
     ClusterId, Flow, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
 };
-use crate::publish::{exports, observe};
-use crate::report::{ClusterReport, GuardReport, Mode, MultiClusterReport};
+use crate::report::{GuardReport, Mode, MultiClusterReport};
 
 /// The number of imports that a line names.
 const NAMED: usize = 3;
@@ -41,7 +40,6 @@ impl Joined<'_> {
             guard: rules.guard,
             extent: Extent::of(selection, invocation.confirmed && is_selected),
             now: invocation.now,
-            remembers: !members.is_unread && members.holder_of(&member.cluster).is_some(),
         };
         let of_records = self.owner_of_records();
         let allows = |namespace: &str, address| self.allows(namespace, address);
@@ -86,26 +84,6 @@ impl Joined<'_> {
         let policy = self.invocation.settings.rules.name_policy.as_ref();
         let rule = policy.and_then(|policy| policy.rule(self.arn(), namespace));
         rule.is_none_or(|rule| rule.allows_address(address))
-    }
-
-    /// Writes the guard's sighting of a loss of imports to the cluster's record, or removes it, if it changed.
-    ///
-    /// # Errors
-    /// Returns the reason if the record could not be read.
-    pub async fn note(
-        &self,
-        imported: Option<&Imported>,
-        registry: &observe::SharedRegistry,
-    ) -> Result<Option<ClusterReport>, Box<Line>> {
-        let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
-        let text = match note {
-            plan::Note::Write(note) => Some(note.to_string()),
-            plan::Note::Remove => None,
-        };
-        let world = self.exporting(registry);
-        let options = self.invocation.options();
-        let noted = exports::note(&world, &self.member, text, options).await;
-        noted.map(Some).map_err(|error| unread(&error))
     }
 }
 

@@ -9,7 +9,7 @@
 mod answer;
 mod clusterset_answer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{FutureExt, StreamExt, stream};
 
@@ -193,6 +193,7 @@ impl Invocation<'_> {
         let mut served = Served {
             owner_id: self.settings.owner_id.clone(),
             exporters: self.exporters(cluster),
+            silent: BTreeSet::new(),
             members: BTreeMap::from([(own.cluster.clone(), joined.arn().clone())]),
             read: self.read_others(cluster, joined, registry).await,
             is_fresh: true,

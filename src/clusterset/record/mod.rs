@@ -150,7 +150,7 @@ fn service_of(attributes: &Attributes) -> Option<ServiceRef> {
 
 // The record of a member: the installation and the cluster that hold the cluster id, and the time of the last sync.
 
-/// The record of a member. The time and size of a held loss may be beside it (`model::attributes::SIGHTING`).
+/// The record of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
     /// The installation and the cluster that hold the cluster id.

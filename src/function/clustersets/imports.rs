@@ -105,7 +105,12 @@ impl Clustersets<'_> {
     fn clusterset(&self, joined: &Joined<'_>) -> Clusterset {
         let owner_id = self.invocation.settings.owner_id.clone();
         let exporters = self.invocation.exporters(joined.cluster);
-        let served = Served { owner_id, exporters, ..Served::default() };
+        let failed = self.members.iter().filter_map(|(index, joined)| {
+            let is_silent = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
+            is_silent.then(|| self.invocation.settings.clusters[*index].arn.clone())
+        });
+        let silent = failed.filter(|arn| exporters.contains(arn)).collect();
+        let served = Served { owner_id, exporters, silent, ..Served::default() };
         Clusterset { served, ..Clusterset::default() }
     }
 
@@ -134,6 +139,7 @@ impl Clustersets<'_> {
             read: reads.filter_map(async |read| read).collect().await,
             owner_id: served.owner_id.clone(),
             exporters: served.exporters.clone(),
+            silent: served.silent.clone(),
             members: served.members.clone(),
             is_fresh: false,
         };

@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 use super::imports::Imports;
 use super::{Clustersets, Synced};
 use crate::clusterset::members;
-use crate::function::{log, run};
+use crate::function::run;
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
 use crate::model::{Kind, Line, Outcome, Selection};
@@ -44,14 +44,10 @@ impl Clustersets<'_> {
                 let known = set.members(&key.1, invocation);
                 report.lines.extend(set.problem.clone().map(Line::unreadable));
                 let imported = imported.remove(index);
-                let mut lines =
-                    self.report_imports((joined, &known), exported, imported, &mut report).await;
+                self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {
-                    let lines = &mut lines.get_or_insert_default().lines;
-                    lines.extend(known.strangers.iter().map(|place| stranger(place)));
-                }
-                if let Some(lines) = lines {
-                    add_lines(runs, *index, lines);
+                    let lines = known.strangers.iter().map(|place| stranger(place)).collect();
+                    add_lines(runs, *index, ClusterReport { lines, ..ClusterReport::default() });
                 }
             }
             self.mark_frozen(*index, &mut report).await;
@@ -61,15 +57,14 @@ impl Clustersets<'_> {
         }
     }
 
-    /// Writes the conditions of the exports and the note of the guard, and adds them and the imports to the report.
-    /// Returns the lines of the note.
+    /// Writes the conditions of the exports, and adds them and the imports to the report.
     async fn report_imports(
         &self,
         (joined, known): (&Joined<'_>, &sources::Members<'_>),
         exported: Option<Result<PublishedExports, Box<Line>>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
-    ) -> Option<ClusterReport> {
+    ) {
         // Else it was refused with its exports, or its own record.
         let is_refused = joined.exports() || matches!(exported, Some(Err(_)));
         let holder = joined.other_holder(known).filter(|_| !is_refused);
@@ -81,18 +76,9 @@ impl Clustersets<'_> {
         if joined.selection == Selection::Everything {
             report.lines.extend(known.stale.iter().map(Line::from));
         }
-        let note = joined.note(imported.as_ref(), self.registry(joined)).await;
-        let note = note.unwrap_or_else(|obstacle| {
-            report.lines.push(*obstacle);
-            None
-        });
-        if let Some(lines) = &note {
-            log::lines(lines, self.invocation.mode);
-        }
         if let Some(imported) = imported {
             report.add_imports(imported);
         }
-        note
     }
 }
 

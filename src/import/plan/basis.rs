@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
+use super::limits::NoteChange;
 use super::ownership::OwnerLabel;
 use super::present::{Present, ServiceImport, Slice, holders_of};
 use crate::model::{
@@ -35,6 +36,8 @@ pub struct Basis<'a> {
     pub present: &'a Present,
     /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
     pub failure: Option<&'a FailedWrite>,
+    /// What becomes of the guard's note on the ServiceImport.
+    pub note: &'a NoteChange,
     /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
     pub kept_ips: usize,
     pub now: Timestamp,

@@ -35,6 +35,8 @@ pub enum Stage {
     UpdateImport,
     RemovePorts,
     RemoveEndpoints,
+    /// The guard's note about a loss that was carried out.
+    TakeNoteOff,
     /// The ServiceImport of a name that no cluster exports. Its objects are removed by garbage collection.
     DeleteImport,
     /// Last, since it reports the success of all others. If one failed, the plan is made again with

@@ -1,11 +1,18 @@
 //! The guard over the imports of a cluster. The plans of all of them are counted before the first change: if they would
-//! lose most of the ready endpoints that come from other clusters, those of the losing imports stay, and additions go on.
-//! The limits, the memory and the verdict are those of [`crate::guard`].
+//! lose most of the ready endpoints that come from other clusters, or of those of one cluster, these stay, and additions go
+//! on. The limits and the verdict are those of [`crate::guard`]; it judges apart from the guard of exports, which counts
+//! instances in Cloud Map.
 //!
-//! It judges apart from the guard of exports, which counts instances in Cloud Map.
+//! Of ten equal exporters, one that answers with an empty list is a tenth of what its importers have. So the part of each
+//! exporter is also measured by itself.
+//!
+//! A held loss is noted on its ServiceImport ([`ImportNote`]): a later run that sees the same lets it pass. The note goes
+//! after the loss was carried out, or with the import.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::basis::{Basis, NamespaceState, Read, Sources};
 use super::derived_service::Derived;
@@ -13,12 +20,12 @@ use super::ownership::OwnerLabel;
 use super::present::{Present, Slice, SliceEndpoint};
 use super::{Intent, endpoint_slices};
 use crate::guard::{
-    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Losses, Measure, SightingNote,
+    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting,
 };
 use crate::model::{ClusterArn, ClusterId, ServiceRef, Timestamp};
 
 /// The ready endpoints of one import, before and after its plan: what the guard counts, and the metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The weight of the import now: the ready endpoints of other clusters, and 1 for an import without any. 0 if there
     /// is no import of ours.
@@ -29,6 +36,18 @@ pub struct Tally {
     pub unread: usize,
     /// All ready endpoints after the plan, those of the importing cluster among them.
     pub endpoints: usize,
+    /// The parts of the other clusters.
+    pub parts: BTreeMap<ClusterId, Part>,
+}
+
+/// The ready endpoints of one exporter in an import, before and after its plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    pub present: usize,
+    pub left: usize,
+    pub is_unread: bool,
+    /// Whether this run has read in the exporter itself that it still exports the name.
+    pub was_read: bool,
 }
 
 /// The number of ready endpoints by exporting cluster.
@@ -55,9 +74,20 @@ impl Tally {
                     || cluster == own
                     || basis.sources.is_read_there(cluster)
             });
+        // In an excluded namespace the ServiceImport takes no note.
+        let has_room = basis.import().is_some() && basis.namespace == NamespaceState::Active;
+        let parts = before.keys().chain(ready.keys()).filter(|cluster| *cluster != own);
+        let parts = parts.map(|cluster| {
+            let count = |ready: &Ready| ready.get(cluster).copied().unwrap_or_default();
+            let is_unread = basis.sources.is_unread(cluster);
+            let was_read = !ends && basis.sources.is_read_there(cluster);
+            let part = Part { present: count(&before), left: count(ready), is_unread, was_read };
+            (cluster.clone(), part)
+        });
         Self {
+            parts: parts.collect(),
             present: basis.import().map_or(0, |_| others(&before).max(1)),
-            loss: Loss { lost, left: others(ready), was_read, has_room: true },
+            loss: Loss { lost, left: others(ready), was_read, has_room },
             unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
             endpoints: count(ready, |_| true),
         }
@@ -110,17 +140,28 @@ fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
     ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, count)| count).sum()
 }
 
-/// The sources of an import that the guard holds: nothing of another cluster leaves it. If no cluster exports the
-/// name, the part of this one stays, too.
-pub fn hold(basis: &Basis<'_>) -> Sources {
+/// The sources of an import of which the guard holds the parts of some clusters: nothing of these leaves it. If no cluster
+/// exports the name, the part of the importing cluster stays, too.
+pub fn hold(basis: &Basis<'_>, held: &HeldParts) -> Sources {
     let mut sources = basis.sources.clone();
     let leaves = |cluster: &ClusterId| basis.merged.is_some() && cluster == basis.importer;
-    let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
+    let is_meant = |cluster: &ClusterId| match held {
+        HeldParts::All => true,
+        HeldParts::Of(clusters) => clusters.contains(cluster),
+    };
+    let stay = |it: &ClusterId| is_meant(it) && !basis.sources.stays(it) && !leaves(it);
     for cluster in basis.holders().into_iter().filter(stay) {
         let exported = sources.exported(&cluster);
         sources.by_cluster.insert(cluster, Read::Held(exported));
     }
     sources
+}
+
+/// The clusters of which the guard holds the part of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldParts {
+    All,
+    Of(BTreeSet<ClusterId>),
 }
 
 /// A run over the imports of a cluster.
@@ -130,23 +171,25 @@ pub struct GuardedRun<'a> {
     pub guard: Guard,
     pub extent: Extent,
     pub now: Timestamp,
-    /// Whether the cluster has a record in Cloud Map, on which a loss can be noted.
-    pub remembers: bool,
 }
 
-/// The verdict of the guard on the imports of a cluster.
+/// The verdicts of the guard on the imports of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    pub status: Option<GuardStatus>,
-    /// Whether a part was not read, so that the loss is not completely known.
-    is_partial: bool,
+    /// That on all endpoints of other clusters together.
+    all: Option<Arc<GuardStatus>>,
+    /// That on the endpoints of each exporter.
+    by_exporter: BTreeMap<ClusterId, Arc<GuardStatus>>,
 }
 
-/// What becomes of the note on the cluster's record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    Write(SightingNote),
-    Remove,
+/// What becomes of the note on a ServiceImport.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NoteChange {
+    #[default]
+    Keep,
+    Write(ImportNote),
+    /// After all else was carried out: the rest of a loss that is cut short passes in the next run.
+    TakeOff,
 }
 
 impl GuardedRun<'_> {
@@ -154,60 +197,147 @@ impl GuardedRun<'_> {
     pub fn judge(
         &self,
         tallies: &BTreeMap<ServiceRef, Tally>,
-        noted: Option<&SightingNote>,
+        notes: &BTreeMap<ServiceRef, ImportNote>,
     ) -> Judgement {
-        let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
-        let losses = losses.map(|(name, tally)| (name.clone(), tally.loss));
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
         let unread = sum(|tally| tally.unread);
         // Those that could not be read are among the present ones; the limits count them apart.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
+        let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
+        let losses = losses.map(|(name, tally)| (name.clone(), tally.loss)).collect();
+        let all = self.status((instances, unread), &losses, |name| Some(notes.get(name)?.of_all()));
+        let exporters: BTreeSet<&ClusterId> =
+            tallies.values().flat_map(|tally| tally.parts.keys()).collect();
+        let by_exporter = exporters.into_iter().filter_map(|exporter| {
+            let parts = tallies.iter().filter_map(|(name, tally)| {
+                Some((name, tally.loss.has_room, tally.parts.get(exporter)?))
+            });
+            let mut instances = 0;
+            let mut unread = 0;
+            let mut losses = Losses::new();
+            for (name, has_room, part) in parts {
+                let count = if part.is_unread { &mut unread } else { &mut instances };
+                *count += part.present;
+                let Part { present, left, was_read, .. } = *part;
+                if left < present {
+                    let loss = Loss { lost: present - left, left, was_read, has_room };
+                    losses.insert(name.clone(), loss);
+                }
+            }
+            let noted = |name: &ServiceRef| notes.get(name)?.of_part(exporter);
+            Some((exporter.clone(), self.status((instances, unread), &losses, noted)?))
+        });
+        Judgement { all, by_exporter: by_exporter.collect() }
+    }
+
+    fn status(
+        &self,
+        (instances, unread): (usize, usize),
+        losses: &Losses,
+        noted: impl Fn(&ServiceRef) -> Option<Sighting>,
+    ) -> Option<Arc<GuardStatus>> {
         let measure = Measure { extent: self.extent, instances, unread, is_old: false };
-        let guard = self.guard;
-        let now = self.now;
         let cluster = self.cluster.clone();
-        let run = Circumstances { guard, now, cluster, subject: LossSubject::Endpoints };
-        let losses: Losses = losses.collect();
-        let sightings = noted.map(|note| note.sightings(losses.keys())).unwrap_or_default();
-        let verdict = measure.judge(&run, &losses, &sightings);
-        let mut status = verdict.map(|verdict| verdict.status(run));
-        // A cluster without a record cannot remember a loss, so only a person lets it pass.
-        for status in status.iter_mut().filter(|it| !self.remembers && it.verdict.state.holds()) {
-            status.without_note = status.verdict.held.keys().cloned().collect();
-        }
-        Judgement { status, is_partial: unread > 0 }
+        let subject = LossSubject::Endpoints;
+        let run = Circumstances { guard: self.guard, now: self.now, cluster, subject };
+        let sightings = losses.keys().filter_map(|name| Some((name.clone(), noted(name)?)));
+        let mut status = measure.judge(&run, losses, &sightings.collect())?.status(run);
+        let held = status.verdict.held.iter().filter(|(_, loss)| !loss.has_room);
+        status.without_note = held.map(|(name, _)| name.clone()).collect();
+        Some(Arc::new(status))
     }
 }
 
 impl Judgement {
-    /// The number of endpoints that an import keeps; `None` if it is not held.
-    pub fn held(&self, name: &ServiceRef) -> Option<usize> {
-        self.status.as_ref()?.verdict.held.get(name).map(|loss| loss.lost)
+    fn statuses(&self) -> impl Iterator<Item = &Arc<GuardStatus>> {
+        self.all.iter().chain(self.by_exporter.values())
     }
 
-    /// What becomes of the note, when the imports were changed. It stays while a loss that passes is not carried out
-    /// completely, so that the next run lets the rest pass.
-    pub fn note(
-        &self,
-        run: &GuardedRun<'_>,
-        noted: Option<&SightingNote>,
-        is_complete: bool,
-    ) -> Option<Note> {
-        if !run.remembers || !run.extent.is_whole() {
-            return None;
+    /// The verdict for the report: the first that holds something, else the first.
+    pub fn status(&self) -> Option<&Arc<GuardStatus>> {
+        let mut statuses = self.statuses();
+        let first = self.statuses().next();
+        statuses.find(|status| status.verdict.state.holds()).or(first)
+    }
+
+    /// What the guard holds of an import: the parts, the number of endpoints, and the verdict. `None` if it holds nothing.
+    pub fn held(&self, name: &ServiceRef) -> Option<(HeldParts, usize, &Arc<GuardStatus>)> {
+        let lost = |status: &GuardStatus| status.verdict.held.get(name).map(|loss| loss.lost);
+        if let Some(status) = &self.all
+            && let Some(lost) = lost(status)
+        {
+            return Some((HeldParts::All, lost, status));
         }
-        match self.status.as_ref().map(|status| &status.verdict) {
-            Some(verdict) if verdict.state.holds() => {
-                let is_new = !verdict.new.is_empty();
-                is_new.then(|| Note::Write(SightingNote::of(&verdict.held, run.now)))
-            }
-            Some(verdict) if !is_complete => {
-                let ripe = run.now.saturating_sub(run.guard.wait).unwrap_or(run.now);
-                let passed = SightingNote::of(&verdict.passed, ripe);
-                noted.is_none().then_some(Note::Write(passed))
-            }
-            None if self.is_partial => None,
-            _ => noted.map(|_| Note::Remove),
+        let held = self
+            .by_exporter
+            .iter()
+            .filter_map(|(exporter, status)| Some((exporter.clone(), lost(status)?, status)));
+        let held: Vec<_> = held.collect();
+        let (.., status) = held.first()?;
+        let endpoints = held.iter().map(|(_, lost, _)| lost).sum();
+        let clusters = held.iter().map(|(exporter, ..)| exporter.clone()).collect();
+        Some((HeldParts::Of(clusters), endpoints, status))
+    }
+
+    /// What becomes of the note on the ServiceImport of a name.
+    pub fn note(&self, run: &GuardedRun<'_>, name: &ServiceRef, tally: &Tally) -> NoteChange {
+        if !run.extent.is_whole() {
+            return NoteChange::Keep;
         }
+        let mut statuses = self.statuses();
+        if statuses.any(|status| status.verdict.new.contains(name)) {
+            return NoteChange::Write(ImportNote::of(tally, run.now));
+        }
+        let is_unknown = tally.unread > 0 || self.held(name).is_some();
+        if is_unknown { NoteChange::Keep } else { NoteChange::TakeOff }
+    }
+}
+
+/// The loss of an import as a full sync first saw it, as it stands in an annotation of the ServiceImport: the time, the
+/// number of endpoints of other clusters that it would have been left with, and those of each.
+///
+/// ```text
+/// 2026-11-21T10:51:00Z 8 blue=8 green=0
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportNote {
+    first_seen: Timestamp,
+    left: usize,
+    parts: BTreeMap<ClusterId, usize>,
+}
+
+impl ImportNote {
+    fn of(tally: &Tally, first_seen: Timestamp) -> Self {
+        let losing = tally.parts.iter().filter(|(_, part)| part.left < part.present);
+        let parts = losing.map(|(cluster, part)| (cluster.clone(), part.left)).collect();
+        Self { first_seen, left: tally.loss.left, parts }
+    }
+
+    /// Reads the text of a note; `None` if it is not valid.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let first_seen = words.next()?.parse().ok()?;
+        let left = words.next()?.parse().ok()?;
+        let parts = words.map(|word| {
+            let (cluster, left) = word.split_once('=')?;
+            Some((ClusterId::parse(cluster)?, left.parse().ok()?))
+        });
+        Some(Self { first_seen, left, parts: parts.collect::<Option<_>>()? })
+    }
+
+    fn of_all(&self) -> Sighting {
+        Sighting { first_seen: self.first_seen, left: self.left }
+    }
+
+    fn of_part(&self, exporter: &ClusterId) -> Option<Sighting> {
+        let left = *self.parts.get(exporter)?;
+        Some(Sighting { first_seen: self.first_seen, left })
+    }
+}
+
+impl Display for ImportNote {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.first_seen, self.left)?;
+        self.parts.iter().try_for_each(|(cluster, left)| write!(f, " {cluster}={left}"))
     }
 }

@@ -40,12 +40,13 @@ pub use basis::{
 };
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
-pub use limits::{GuardedRun, Note, Tally, hold, ready_endpoints};
+pub use limits::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints};
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, Unexpected, name_of,
 };
 pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};
+pub use service_import::note;
 
 /// The changes of one import in the order in which they are made, and what is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,6 +103,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     }
     let of_slices = as_kind(Kind::EndpointSlice);
     changes.extend(endpoint_slices::changes(basis, &of_slices, derived.as_ref()));
+    changes.extend(service_import::note_taken_off(basis));
     changes.extend(service_import::status_change(basis, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);

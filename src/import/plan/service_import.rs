@@ -8,7 +8,9 @@ use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
 use super::held_back::Reason;
-use super::present::{ImportStatus, Metadata, Texts};
+use super::limits::{ImportNote, NoteChange};
+use super::ownership::OwnerLabel;
+use super::present::{ImportStatus, Metadata, Present, Texts};
 use super::refused::{self, REFUSED};
 use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{
@@ -23,9 +25,12 @@ const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
+/// The annotation with the guard's note about a loss of the import.
+pub const GUARD: &str = "cloud-map-sync/guard";
+
 /// All annotations of ours.
-const OWN_ANNOTATIONS: [&str; 4] =
-    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, REFUSED];
+const OWN_ANNOTATIONS: [&str; 5] =
+    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, GUARD, REFUSED];
 
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
     basis.object(Kind::ServiceImport, &basis.service.name)
@@ -65,6 +70,22 @@ pub(super) fn changes(
     update(Content { body, ips, owners: None }).into_iter().collect()
 }
 
+/// The patch that takes the guard's note off.
+pub(super) fn note_taken_off(basis: &Basis<'_>) -> Option<Change> {
+    let annotations = &basis.import()?.metadata.annotations;
+    if *basis.note != NoteChange::TakeOff || !annotations.contains_key(GUARD) {
+        return None;
+    }
+    let content = Content::new(json!({"metadata": {"annotations": {GUARD: null}}}));
+    Change::patch(Stage::TakeNoteOff, object(basis), content)
+}
+
+/// The guard's note about a loss of an import of ours, if it can be read.
+pub fn note(owner: &OwnerLabel, present: &Present) -> Option<ImportNote> {
+    let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata))?;
+    ImportNote::parse(import.metadata.annotations.get(GUARD)?)
+}
+
 /// The deletion of a ServiceImport of ours.
 pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
     let detail = match basis.import()?.status.clusters.as_slice() {
@@ -102,6 +123,12 @@ fn wanted_metadata(
     labels.extend(basis.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
+    let noted = basis.import().and_then(|import| import.metadata.annotations.get(GUARD));
+    let note = match basis.note {
+        NoteChange::Write(note) => Some(note.to_string()),
+        NoteChange::Keep | NoteChange::TakeOff => noted.cloned(),
+    };
+    annotations.extend(note.map(|note| (GUARD.to_owned(), note)));
     let refused = refused::annotation(basis, Kind::ServiceImport);
     annotations.extend(refused.map(|refused| (REFUSED.to_owned(), refused)));
     Metadata { labels, annotations, ..Metadata::default() }

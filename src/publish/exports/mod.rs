@@ -285,23 +285,3 @@ fn denied(held_back: &[HeldBack]) -> impl Iterator<Item = &ServiceRef> {
     let denied = held_back.iter().filter(|line| matches!(line.reason, Reason::NotAllowed(_)));
     denied.map(|line| &line.service)
 }
-
-/// Writes the guard's note about a loss of imports to the record of a member, which a full sync has just read whole, or
-/// takes it off. Nothing is written if there is no such record of ours.
-///
-/// # Errors
-/// Returns an error if the records could not be read.
-pub async fn note(
-    world: &World<'_>,
-    member: &Member,
-    text: Option<String>,
-    options: Options,
-) -> Result<ClusterReport, observe::Error> {
-    let read = world.observe_records(world.registry.known_namespaces(), member, None);
-    let read = options.deadline.until_stop(read).await??;
-    // Those under another id do not matter.
-    match Kept::new(world, member, read, &Selection::nothing()).await {
-        Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),
-        _ => Ok(ClusterReport::default()),
-    }
-}

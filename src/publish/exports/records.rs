@@ -11,7 +11,7 @@ use super::outcome::{Refused, failures};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
-use crate::model::attributes::{EMPTY, SIGHTING};
+use crate::model::attributes::EMPTY;
 use crate::model::{
     Attributes, Desired, Member, Owner, Place, Policy, Registry, Selection, ServiceKey, ServiceRef,
     SignedDuration, Timestamp,
@@ -189,8 +189,7 @@ impl<'w> Kept<'w> {
         let place = Place::of(&self.key, &self.observation.registry);
         let in_one_group = !self.observation.registry.services.contains_key(&self.key);
         let ended = BTreeSet::new();
-        let taken_off = Vec::new();
-        WantedRecords { place, wanted, ended, in_one_group, taken_off }
+        WantedRecords { place, wanted, ended, in_one_group }
     }
 
     async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
@@ -334,18 +333,6 @@ impl Kept<'_> {
     fn present(&self) -> Option<ClusterRecord> {
         let attributes = self.observation.registry.instance(&self.key, CLUSTER_RECORD)?;
         ClusterRecord::parse(attributes).ok()
-    }
-
-    /// Writes a note about a loss of imports to the record of the cluster, or takes it off.
-    pub(super) async fn note(&self, text: Option<String>, options: Options) -> ClusterReport {
-        let only_imports = self.present().is_some_and(|present| present.only_imports);
-        let mut wanted = self.own_record(only_imports, options.now);
-        let taken_off = if text.is_none() { vec![SIGHTING] } else { Vec::new() };
-        for (_, record) in wanted.values_mut() {
-            record.extend(text.iter().map(|text| (SIGHTING.to_owned(), text.clone())));
-        }
-        let records = WantedRecords { taken_off, ..self.records(wanted) };
-        self.apply(&records, options).await.report
     }
 
     /// Another id under which the cluster has a record.

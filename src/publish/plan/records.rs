@@ -23,8 +23,6 @@ pub struct WantedRecords {
     /// Whether all are one group, since the first of them creates their service. Later plans of that group find the
     /// service, and still have to make all of them.
     pub in_one_group: bool,
-    /// Marks to take off the records that are written. Others stay, unless they are wanted.
-    pub taken_off: Vec<&'static str>,
 }
 
 /// In the place of a Service, for records that belong to none.
@@ -48,7 +46,7 @@ impl WantedRecords {
             }
         }
         plan.restrict(observation.rules.policy);
-        // Under every policy: a member without a heartbeat is stale, and the guard remembers by it.
+        // Under every policy: a member without a heartbeat is stale.
         self.add(observation, CLUSTER_RECORD, &mut plan);
         plan.add_namespaces();
         plan.in_order()
@@ -67,8 +65,7 @@ impl WantedRecords {
         if !observation.owner.owns(present) {
             return plan.hold_back(service, &place, Reason::IdTaken(instance));
         }
-        let mut attributes = present.carry_over(wanted);
-        attributes.retain(|key, _| !self.taken_off.contains(&key));
+        let attributes = present.carry_over(wanted);
         let differences = Difference::between(present, &attributes);
         if !differences.is_empty() {
             plan.add(planned_for, Change::rewrite(place, instance, attributes, differences));

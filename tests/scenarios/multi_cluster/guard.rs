@@ -75,13 +75,14 @@ impl Members {
         }
     }
 
-    /// The clusters whose record has a note of the guard.
+    /// The clusters of which an import has a note of the guard.
     fn noted(&self) -> Vec<&str> {
-        let record = |cluster: &&str| {
-            let records = self.fleet.instances("clusterset.shop-set", cluster);
-            records.get("cluster").is_some_and(|it| it.contains_key("cloud-map-sync/guard"))
-        };
-        ["blue", "green"].into_iter().filter(record).collect()
+        let clusters = [("blue", &self.blue), ("green", &self.green)].into_iter();
+        let noted = clusters.filter(|(_, cluster)| {
+            let imports = cluster.objects("serviceimports", "shop").into_iter();
+            { imports }.any(|it| it["metadata"]["annotations"]["cloud-map-sync/guard"].is_string())
+        });
+        noted.map(|(name, _)| name).collect()
     }
 }
 

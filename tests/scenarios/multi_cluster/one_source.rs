@@ -122,6 +122,22 @@ async fn records_that_somebody_deletes_end_no_import_of_a_served_cluster() {
     }
 }
 
+/// Its id is not known then, and a part of an import may be its own.
+#[tokio::test]
+async fn part_of_a_cluster_without_a_record_stays_while_the_cluster_does_not_answer() {
+    let members = Members::in_step(&["10.0.0.1"]).await;
+    let cloud_map = &members.fleet.cloud_map;
+    let records = cloud_map.service_id("clusterset.shop-set", "blue");
+    cloud_map.instances(&records).into_keys().for_each(|id| cloud_map.withdraw(&records, &id));
+    members.blue.fail(kubernetes::Fault::always("/", kubernetes::FaultKind::Status(503)));
+    let process = members.serving("blue,green", &[]).await;
+
+    for scope in [everything(), sync_of("green", "web")] {
+        let report = report(&process, &scope).await;
+        assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080", "{}", in_full(&report));
+    }
+}
+
 /// Nine clusters: more than are read side by side.
 #[tokio::test(start_paused = true)]
 async fn own_pods_of_a_cluster_are_its_own_in_messages_about_any_of_nine() {

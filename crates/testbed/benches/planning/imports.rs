@@ -68,7 +68,6 @@ impl World {
                 guard: Guard::default(),
                 extent: Extent::Everything,
                 now: Timestamp::UNIX_EPOCH,
-                remembers: true,
             };
             let cluster = arn.clone();
             let of_records = Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Exports };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::guard::{Extent, Guard, Loss, SightingNote};
-use crate::import::plan::limits::Judgement;
-use crate::import::plan::{GuardedRun, Note, Tally};
-use crate::model::{ClusterArn, GuardState, ServiceRef, SignedDuration, Timestamp};
+use crate::guard::{Extent, Guard, Loss};
+use crate::import::plan::limits::{Judgement, Part};
+use crate::import::plan::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally};
+use crate::model::{ClusterArn, ClusterId, GuardState, ServiceRef, SignedDuration, Timestamp};
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 
@@ -30,7 +30,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
 fn run(cluster: &ClusterArn) -> GuardedRun<'_> {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
     let extent = Extent::Everything;
-    GuardedRun { cluster, guard, extent, now: at(0), remembers: true }
+    GuardedRun { cluster, guard, extent, now: at(0) }
 }
 
 fn blue() -> ClusterArn {
@@ -38,7 +38,7 @@ fn blue() -> ClusterArn {
 }
 
 fn state(judgement: &Judgement) -> Option<GuardState> {
-    judgement.status.as_ref().map(|status| status.verdict.state)
+    judgement.status().map(|status| status.verdict.state)
 }
 
 #[test]
@@ -59,78 +59,83 @@ fn loss_past_both_limits_is_held_unless_one_import_is_scaled_down() {
             Some(GuardState::Held),
         ),
     ] {
-        let judged = run(&blue).judge(&imports(all), None);
+        let judged = run(&blue).judge(&imports(all), &BTreeMap::new());
         assert_eq!(state(&judged), expected, "{all:?}");
         for (name, _, lost, _) in all {
             let held = (expected.is_some() && *lost > 0).then_some(*lost);
-            assert_eq!(judged.held(&ServiceRef::new("shop", *name)), held, "{name} of {all:?}");
+            let judged = judged.held(&named(name)).map(|(_, endpoints, _)| endpoints);
+            assert_eq!(judged, held, "{name} of {all:?}");
         }
     }
+}
+
+fn named(name: &str) -> ServiceRef {
+    ServiceRef::new("shop", name)
+}
+
+/// The notes that a run writes.
+fn written(
+    run: &GuardedRun<'_>,
+    all: &BTreeMap<ServiceRef, Tally>,
+) -> BTreeMap<ServiceRef, ImportNote> {
+    let judged = run.judge(all, &BTreeMap::new());
+    let notes = all.iter().filter_map(|(name, tally)| match judged.note(run, name, tally) {
+        NoteChange::Write(note) => Some((name.clone(), note)),
+        NoteChange::Keep | NoteChange::TakeOff => None,
+    });
+    notes.collect()
 }
 
 #[test]
 fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
     let blue = blue();
     let all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
-    let first = run(&blue);
-    let judged = first.judge(&all, None);
-    let Some(Note::Write(sighting)) = judged.note(&first, None, true) else { panic!("a note") };
+    let seen = written(&run(&blue), &all);
+    assert_eq!(seen.len(), 2);
     let at = |minutes| GuardedRun { now: at(minutes), ..run(&blue) };
-    let seen = Some(&sighting);
     for (minutes, expected, note) in [
-        (5, GuardState::Held, None),
-        (10, GuardState::Lifted, Some(Note::Remove)),
-        (60, GuardState::Lifted, Some(Note::Remove)),
+        (5, GuardState::Held, NoteChange::Keep),
+        (10, GuardState::Lifted, NoteChange::TakeOff),
+        (60, GuardState::Lifted, NoteChange::TakeOff),
     ] {
-        let judged = at(minutes).judge(&all, seen);
+        let judged = at(minutes).judge(&all, &seen);
         assert_eq!(state(&judged), Some(expected), "{minutes}");
-        assert_eq!(judged.note(&at(minutes), seen, true), note, "{minutes}");
-        assert_eq!(judged.note(&at(minutes), seen, false), None, "the rest passes later");
+        assert_eq!(judged.note(&at(minutes), &named("a"), &all[&named("a")]), note, "{minutes}");
     }
-    let late = at(61).judge(&all, seen);
+    let late = at(61).judge(&all, &seen);
     assert_eq!(state(&late), Some(GuardState::Held));
-    assert!(matches!(late.note(&at(61), seen, true), Some(Note::Write(_))));
-    let over = at(5).judge(&imports(&[("a", 4, 0, false)]), seen);
-    assert_eq!((state(&over), over.note(&at(5), seen, true)), (None, Some(Note::Remove)));
-}
-
-#[test]
-fn confirmed_loss_passes_and_is_noted_as_ripe_if_it_is_cut_short() {
-    let blue = blue();
-    let all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
-    let confirmed = GuardedRun { extent: Extent::Confirmed, ..run(&blue) };
-    let judged = confirmed.judge(&all, None);
-    assert_eq!(state(&judged), Some(GuardState::Confirmed));
-    assert_eq!(judged.note(&confirmed, None, true), None);
-    let Some(Note::Write(ripe)) = judged.note(&confirmed, None, false) else { panic!("a note") };
-    let next = GuardedRun { now: at(1), ..run(&blue) };
-    assert_eq!(state(&next.judge(&all, Some(&ripe))), Some(GuardState::Lifted));
+    let note = late.note(&at(61), &named("a"), &all[&named("a")]);
+    assert!(matches!(note, NoteChange::Write(_)));
+    let over = imports(&[("a", 4, 0, false)]);
+    let judged = at(5).judge(&over, &seen);
+    let note = judged.note(&at(5), &named("a"), &over[&named("a")]);
+    assert_eq!((state(&judged), note), (None, NoteChange::TakeOff));
 }
 
 #[test]
 fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
     let blue = blue();
+    let none = BTreeMap::new();
     let two = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
     let one = imports(&[("a", 8, 8, true)]);
     let part = GuardedRun { extent: Extent::Part, ..run(&blue) };
-    assert_eq!(state(&part.judge(&two, None)), Some(GuardState::LeftToFullSync));
-    assert_eq!(state(&part.judge(&one, None)), None);
-    let Some(Note::Write(seen)) = run(&blue).judge(&two, None).note(&run(&blue), None, true) else {
-        panic!("a note")
-    };
-    let judged = part.judge(&one, Some(&seen));
+    assert_eq!(state(&part.judge(&two, &none)), Some(GuardState::LeftToFullSync));
+    assert_eq!(state(&part.judge(&one, &none)), None);
+    let judged = part.judge(&one, &written(&run(&blue), &two));
     assert_eq!(state(&judged), Some(GuardState::HeldByFullSync));
-    assert_eq!(judged.note(&part, Some(&seen), true), None);
+    let note = judged.note(&part, &named("a"), &one[&named("a")]);
+    assert_eq!(note, NoteChange::Keep);
 }
 
 #[test]
-fn cluster_that_cannot_remember_keeps_its_imports_until_a_person_confirms() {
+fn loss_without_a_place_for_its_note_stays_until_a_person_confirms() {
     let blue = blue();
-    let all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
-    let imports_only = GuardedRun { remembers: false, ..run(&blue) };
-    let judged = imports_only.judge(&all, None);
-    assert_eq!(judged.note(&imports_only, None, true), None);
-    let status = judged.status.expect("a verdict");
+    let mut all = imports(&[("a", 4, 4, true), ("b", 4, 4, true)]);
+    for tally in all.values_mut() {
+        tally.loss.has_room = false;
+    }
+    let judged = run(&blue).judge(&all, &BTreeMap::new());
+    let status = judged.status().expect("a verdict");
     assert!(status.is_later_look() && status.lifts_from().is_none());
     insta::assert_snapshot!(status.to_string(), @r#"imports shop/a, shop/b would lose 8 of 8 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); no later run can know of the loss of imports shop/a, shop/b, since it could not be noted, so these imported endpoints stay until {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#);
 }
@@ -138,21 +143,43 @@ fn cluster_that_cannot_remember_keeps_its_imports_until_a_person_confirms() {
 #[test]
 fn part_that_could_not_be_read_adds_to_a_loss_and_removes_no_note() {
     let blue = blue();
+    let none = BTreeMap::new();
     let mut all = imports(&[("a", 4, 3, false), ("b", 4, 0, false)]);
-    all.get_mut(&ServiceRef::new("shop", "b")).expect("it").unread = 4;
-    let judged = run(&blue).judge(&all, None);
+    all.get_mut(&named("b")).expect("it").unread = 4;
+    let judged = run(&blue).judge(&all, &none);
     assert_eq!(state(&judged), Some(GuardState::HeldUntilRead));
-    all.get_mut(&ServiceRef::new("shop", "a")).expect("it").loss.lost = 0;
-    let judged = run(&blue).judge(&all, None);
+    all.get_mut(&named("a")).expect("it").loss.lost = 0;
+    let judged = run(&blue).judge(&all, &none);
     assert_eq!(state(&judged), None);
-    let noted = SightingNote::of(
-        &[(
-            ServiceRef::new("shop", "a"),
-            Loss { lost: 4, left: 0, was_read: false, has_room: true },
-        )]
-        .into_iter()
-        .collect(),
-        at(0),
-    );
-    assert_eq!(judged.note(&run(&blue), Some(&noted), true), None);
+    assert_eq!(judged.note(&run(&blue), &named("b"), &all[&named("b")]), NoteChange::Keep);
+}
+
+/// Ten exporters have eight endpoints each in two imports, and one answers with an empty list.
+#[test]
+fn part_of_each_exporter_is_measured_by_itself() {
+    let blue = blue();
+    let exporters: Vec<ClusterId> =
+        (0..10).map(|index| ClusterId::parse(&format!("c{index}")).expect("an id")).collect();
+    let tally = |left: usize| {
+        let part = Part { present: 4, left: 4, is_unread: false, was_read: true };
+        let parts = exporters.iter().map(|it| (it.clone(), part));
+        let mut parts: BTreeMap<ClusterId, Part> = parts.collect();
+        parts.insert(exporters[3].clone(), Part { left, ..part });
+        let lost = 4 - left;
+        let loss = Loss { lost, left: 40 - lost, was_read: true, has_room: true };
+        Tally { present: 40, loss, parts, ..Tally::default() }
+    };
+    let all: BTreeMap<_, _> = ["a", "b"].map(|name| (named(name), tally(0))).into();
+    let judged = run(&blue).judge(&all, &BTreeMap::new());
+    let (parts, endpoints, status) = judged.held(&named("a")).expect("it is held");
+    assert_eq!((parts, endpoints), (HeldParts::Of([exporters[3].clone()].into()), 4));
+    assert_eq!(status.verdict.instances, 8);
+    let notes = written(&run(&blue), &all);
+    let note = notes[&named("a")].to_string();
+    assert_eq!(note, "2026-11-21T10:51:00Z 36 c3=0");
+    assert_eq!(ImportNote::parse(&note).as_ref(), Some(&notes[&named("a")]));
+    let later = GuardedRun { now: at(10), ..run(&blue) };
+    assert_eq!(later.judge(&all, &notes).held(&named("a")), None);
+    let one = BTreeMap::from([(named("a"), tally(0)), (named("b"), tally(4))]);
+    assert_eq!(run(&blue).judge(&one, &BTreeMap::new()).held(&named("a")), None, "scaled down");
 }

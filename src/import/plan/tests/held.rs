@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{World, after, cluster, described, slices};
-use crate::import::plan::{Kind, NamespaceState, Tally, hold};
+use crate::import::plan::{HeldParts, Kind, NamespaceState, Tally, hold};
 use crate::model::Family;
 
 fn both() -> World {
@@ -16,7 +16,7 @@ fn both() -> World {
 
 /// The world in which the guard holds the loss of the import.
 pub fn held(world: &World, cluster: &Cluster) -> World {
-    let sources = hold(&world.basis(&cluster.present()));
+    let sources = hold(&world.basis(&cluster.present()), &HeldParts::All);
     World { sources, ..world.clone() }
 }
 

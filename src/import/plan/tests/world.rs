@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, OwnerLabel, Plan, PortKey,
-    Present, Read, Sources, change, plan,
+    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, NoteChange, OwnerLabel, Plan,
+    PortKey, Present, Read, Sources, change, plan,
 };
 use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, Properties, Protocol,
@@ -31,6 +31,7 @@ pub struct World {
     pub merged: Option<ClustersetService>,
     pub sources: Sources,
     pub failure: Option<FailedWrite>,
+    pub note: NoteChange,
     pub kept_ips: usize,
     pub now: Timestamp,
 }
@@ -58,6 +59,7 @@ impl World {
             merged: Some(merged),
             sources: Sources { is_complete: true, is_read: true, ..Sources::default() },
             failure: None,
+            note: NoteChange::Keep,
             kept_ips: usize::MAX,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
         }
@@ -150,6 +152,7 @@ impl World {
             sources: &self.sources,
             present,
             failure: self.failure.as_ref(),
+            note: &self.note,
             kept_ips: self.kept_ips,
             now: self.now,
         }

@@ -1,10 +1,10 @@
 //! The records of a member: those that are wanted are written, those of ended exports go, and those of others stay.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 
-use super::world::{World, key, lines_of, named, own, owner_of, with, written};
+use super::world::{World, key, lines_of, named, own, owner_of, with};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection};
 use crate::publish::plan::{Plan, Policy, Rules, WantedRecords};
 
@@ -28,7 +28,6 @@ fn records(world: &World) -> WantedRecords {
         wanted: wanted.into(),
         ended: [named("shop/old"), named("shop/web")].into(),
         in_one_group: false,
-        taken_off: Vec::new(),
     }
 }
 
@@ -91,23 +90,6 @@ fn records_of_others_stay_and_ours_are_held_back() {
     ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ! shop/web http/blue: instance export-web exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ");
-}
-
-#[test]
-fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
-    const MARKS: [&str; 2] = ["cloud-map-sync/guard", "cloud-map-sync/later"];
-    let marked =
-        MARKS.into_iter().fold(record("blue", "shop/web", "new"), |it, mark| with(it, mark, "x"));
-    let world = world().http("blue", [("export-web", marked)]);
-    let wanted = |taken_off: &[&'static str]| {
-        let mut records = WantedRecords { taken_off: taken_off.to_vec(), ..records(&world) };
-        records.wanted.remove("export-mail");
-        records.ended = BTreeSet::new();
-        let written = written(&plan(&world, &records), "http/blue").remove("export-web");
-        written.map(|it| MARKS.map(|mark| it.contains_key(mark)))
-    };
-    assert_eq!(wanted(&[]), None);
-    assert_eq!(wanted(&MARKS[..1]), Some([false, true]));
 }
 
 /// The record of the cluster is written under every policy: it has the heartbeat.

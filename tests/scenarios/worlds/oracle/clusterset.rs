@@ -628,7 +628,7 @@ pub struct Stood {
     imports: BTreeMap<(usize, usize), BTreeMap<String, BTreeSet<String>>>,
     /// The names with a record, by their cluster.
     records: [BTreeSet<String>; 2],
-    /// Whether the record of each cluster has a loss of imports that the guard saw.
+    /// Whether an import of each cluster has a note of the guard.
     noted: [bool; 2],
     /// The addresses in Cloud Map by name: they may come into an import before they go there.
     registered: [BTreeSet<String>; 2],
@@ -643,14 +643,17 @@ impl Stood {
             Some((place, imported_from(cluster, name)))
         });
         let own = [0, 1].map(|cluster| own_records(scene, cluster));
-        let noted = own.each_ref().map(|it| it.values().any(|it| it.contains_key(SIGHTING)));
+        let noted = [0, 1].map(|cluster| {
+            let mut imports = scene.cluster(cluster).objects("serviceimports", SHOP).into_iter();
+            imports.any(|it| it["metadata"]["annotations"][SIGHTING].is_string())
+        });
         let registered =
             EXPORTED.map(|name| scene.fleet.addresses(SHOP, name).into_iter().collect());
         let records = own.map(|it| exports_in(&it));
         Self { imports: imports.collect(), records, noted, registered }
     }
 
-    /// Whether the record of a cluster has a loss of imports that the guard saw.
+    /// Whether an import has a note of the guard.
     pub fn is_noted(&self) -> bool {
         self.noted.contains(&true)
     }
@@ -677,7 +680,7 @@ impl Stood {
     }
 
     // Guard: a full sync after which the imports of a cluster would have lost more than half of the endpoints of other
-    // clusters, and more than the minimum, takes none out, and notes the loss on the record of the cluster. Only a loss
+    // clusters, and more than the minimum, takes none out, and notes the loss on the import. Only a loss
     // of `amber` is looked at: that of the others may be judged, or excused, with their exports. The second of two syncs
     // weighs what came in the first one, too.
     pub fn is_guarded(
