@@ -14,7 +14,7 @@ use k8s_openapi::api::discovery::v1::EndpointConditions;
 
 use super::object::{EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
 use crate::model::{
-    ENDPOINTS_OF_SERVICE, Endpoint, NoAddress, fingerprint, is_dns_subdomain, is_label_word,
+    ENDPOINTS_OF_SERVICE, Endpoint, Health, NoAddress, fingerprint, is_dns_subdomain, is_label_word,
 };
 
 /// The address type of slices with host names.
@@ -240,10 +240,8 @@ pub fn from_core(core: &CoreEndpoints) -> Endpoints {
     Endpoints { truncated, ..slices.collect() }
 }
 
-/// A terminating pod is judged by `serving`: a Service that publishes unready addresses marks every terminating pod as
-/// ready.
 fn is_serving(endpoint: &Endpoint) -> bool {
-    if endpoint.terminating { endpoint.serving } else { endpoint.ready }
+    endpoint.health() != Health::NotReady
 }
 
 fn merge_entry(known: &mut Endpoint, entry: Endpoint) {

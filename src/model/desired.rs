@@ -164,6 +164,15 @@ pub struct Endpoint {
     pub ports: Arc<BTreeMap<String, u16>>,
 }
 
+/// Whether an endpoint takes traffic: the same for registrations and imports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Ready,
+    /// It serves while it terminates, so it takes traffic only if no other endpoint does: kube-proxy falls back to it.
+    Leaving,
+    NotReady,
+}
+
 /// A text in the place of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAddress {
@@ -189,9 +198,14 @@ impl Endpoint {
         is_host_name && self.addresses().next().is_none()
     }
 
-    /// Whether it takes traffic only if no other endpoint does: kube-proxy falls back to it.
-    pub fn is_leaving(&self) -> bool {
-        !self.ready && self.serving && self.terminating
+    /// Whether it takes traffic. A terminating pod is judged by `serving`: a Service that publishes unready addresses marks
+    /// every terminating pod as ready.
+    pub fn health(&self) -> Health {
+        match (self.terminating, self.ready, self.serving) {
+            (false, true, _) => Health::Ready,
+            (true, _, true) => Health::Leaving,
+            _ => Health::NotReady,
+        }
     }
 
     /// IPv4 first.
@@ -390,6 +404,23 @@ impl fmt::Display for EndpointLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminating_endpoint_is_judged_by_what_it_serves() {
+        for (terminating, ready, serving, expected) in [
+            (false, true, true, Health::Ready),
+            (false, true, false, Health::Ready),
+            (false, false, true, Health::NotReady),
+            (true, false, true, Health::Leaving),
+            // A Service with publishNotReadyAddresses.
+            (true, true, true, Health::Leaving),
+            (true, true, false, Health::NotReady),
+            (true, false, false, Health::NotReady),
+        ] {
+            let endpoint = Endpoint { ready, serving, terminating, ..Endpoint::default() };
+            assert_eq!(endpoint.health(), expected, "{terminating} {ready} {serving}");
+        }
+    }
 
     #[test]
     fn five_names_are_spelled_out_and_the_others_are_counted() {

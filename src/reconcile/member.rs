@@ -17,7 +17,7 @@ use crate::clusterset::{merge, record};
 use crate::error::chain;
 use crate::import::observe::Objects;
 use crate::import::{Imported, plan, sources};
-use crate::kubernetes::{Error, Kubernetes};
+use crate::kubernetes::{Error, ErrorClass, Kubernetes};
 use crate::model::{
     ClusterArn, Condition, EXPORTED, Kind, Line, Member, Notice, ObjectRef, Outcome, Owner,
     ReadExports, Selection, ServiceRef, Tone, Word,
@@ -40,8 +40,10 @@ pub struct Joined<'a> {
     pub(super) connection: Connection,
     /// The label of what is ours in it.
     pub owner: plan::OwnerLabel,
-    /// The objects of its imports, if it imports.
+    /// The objects of its imports, if it imports and they could be read.
     pub objects: Option<Objects>,
+    /// The reason why they could not be read. Its exports are published all the same.
+    pub unread_imports: Option<Box<Line>>,
 }
 
 impl Invocation<'_> {
@@ -118,11 +120,16 @@ impl Invocation<'_> {
             clusterset: clusterset_id(settings.clusterset.as_ref(), clusterset.as_deref())?,
         };
         let owner = plan::OwnerLabel::new(&self.settings.owner_id);
-        let objects = if multi_cluster.imports() {
-            Some(Box::pin(read_objects(kubernetes, &owner, selection)).await?)
-        } else {
-            None
-        };
+        let mut unread_imports = None;
+        let mut objects = None;
+        if multi_cluster.imports() {
+            match Box::pin(read_objects(kubernetes, &owner, selection)).await {
+                Ok(read) => objects = Some(read),
+                Err(error) if error.class == ErrorClass::Unreachable => return Err(error.into()),
+                // It answers, and may answer for the exports.
+                Err(error) => unread_imports = Some(unread(&error)),
+            }
+        }
         if let Some(import) = objects.iter().flat_map(Objects::of_aws).next() {
             let sign = format!("ServiceImport {import} is its own");
             return Err(Refused::AnotherController(sign));
@@ -138,6 +145,7 @@ impl Invocation<'_> {
             connection,
             owner,
             objects,
+            unread_imports,
         })
     }
 }
@@ -167,10 +175,9 @@ impl Joined<'_> {
     pub(super) fn standing_imports(&self) -> StandingImports {
         match &self.objects {
             Some(objects) if objects.has_imports(&self.owner) => StandingImports::Stand,
-            Some(_) if self.selection != Selection::Everything => {
-                StandingImports::Unknown { label: self.owner.selector() }
-            }
-            _ => StandingImports::None,
+            None if !self.multi_cluster.imports() => StandingImports::None,
+            Some(_) if self.selection == Selection::Everything => StandingImports::None,
+            _ => StandingImports::Unknown { label: self.owner.selector() },
         }
     }
 

@@ -59,6 +59,9 @@ impl Invocation<'_> {
             Some(Err(obstacle)) => return checks.push(failed("clusterset", &obstacle)),
             None => return,
         };
+        if let Some(obstacle) = &joined.unread_imports {
+            return checks.push(failed("clusterset", obstacle));
+        }
         checks.extend(check_member(&joined.member));
         checks.extend(joined.objects.as_ref().map(|objects| {
             let imports = objects.ours(&joined.owner).count();

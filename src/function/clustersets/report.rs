@@ -25,7 +25,9 @@ impl Clustersets<'_> {
         let mut reported = BTreeSet::new();
         for (index, joined) in members {
             let mut report = joined.as_ref().map(Joined::report).unwrap_or_default();
-            report.lines.extend(joined.as_ref().err().map(|obstacle| (**obstacle).clone()));
+            let obstacle =
+                joined.as_ref().map_or_else(Some, |joined| joined.unread_imports.as_ref());
+            report.lines.extend(obstacle.map(|obstacle| (**obstacle).clone()));
             let exported = exports.remove(index);
             if let Some(Err(obstacle)) = &exported {
                 report.lines.push((**obstacle).clone());

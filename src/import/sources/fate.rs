@@ -10,7 +10,7 @@ use crate::clusterset::attributes::{self, endpoints_of};
 use crate::clusterset::merge::Merged;
 use crate::import::plan::{Absent, OwnerLabel, Present, Sources};
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
-use crate::model::{ClusterId, EndpointLine, Family, Fate, ServiceRef};
+use crate::model::{ClusterId, EndpointLine, Family, Fate, Health, ServiceRef};
 
 /// An endpoint of a member, with all its ports.
 #[derive(Default)]
@@ -118,7 +118,7 @@ impl Members<'_> {
                     let ports = led_to.iter().filter(|it| it.address == address);
                     let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
                     let pod = endpoint.pod.clone();
-                    let ready = endpoint.ready;
+                    let ready = endpoint.health() == Health::Ready;
                     let absent = absent(cluster, address);
                     let candidate = Candidate { ports: ports.collect(), pod, ready, absent };
                     add(&mut all, (Some(cluster.clone()), address.to_string()), candidate);
@@ -154,7 +154,7 @@ fn add(all: &mut Candidates, key: ClusterAddress, candidate: Candidate) {
         None => _ = all.insert(key, candidate),
         Some(known) => {
             known.ports.extend(candidate.ports);
-            known.ready &= candidate.ready;
+            known.ready |= candidate.ready;
             known.absent = known.absent.and(candidate.absent);
         }
     }

@@ -13,7 +13,7 @@ use crate::clusterset::record::as_recorded;
 use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason, Sources};
 use crate::model::{
     ClusterArn, ClusterId, ClustersetService, Endpoint, EndpointPort, Export, ExportedEndpoint,
-    ExportedPort, Family, Owner, ReadExports, ServiceRef, is_publishable,
+    ExportedPort, Family, Health, Owner, ReadExports, ServiceRef, is_publishable,
 };
 
 /// The exports of one name.
@@ -173,8 +173,8 @@ impl OfMember {
             let mut endpoints = Vec::new();
             for it in published.read_endpoints() {
                 let all = endpoints_of(exported, it, read.arn.region());
-                let ready = it.ready;
-                let is_leaving = it.is_leaving();
+                let ready = it.health() == Health::Ready;
+                let is_leaving = it.health() == Health::Leaving;
                 excluded.extend(it.addresses().filter_map(|address| {
                     let has_port = all.iter().any(|endpoint| endpoint.address == address);
                     Some((address, excluded_for(it, address, has_port)?))
@@ -232,7 +232,7 @@ impl OfMember {
 
 /// The reason why an address of an endpoint is not exported.
 fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<Absent> {
-    if !endpoint.ready && !endpoint.is_leaving() {
+    if endpoint.health() == Health::NotReady {
         return Some(if endpoint.terminating { Absent::Terminating } else { Absent::NotReady });
     }
     if !is_publishable(address) {
@@ -241,19 +241,19 @@ fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<
     (!has_port).then_some(Absent::NoPort)
 }
 
-/// Endpoints, each with all its ports. Two pods of one node have one address if they
-/// use its network; each further target of a port is an endpoint of its own.
-fn with_ports(all: Vec<ExportedEndpoint>) -> Vec<ImportedEndpoint> {
-    let mut endpoints: BTreeMap<(IpAddr, Option<String>), Vec<ImportedEndpoint>> = BTreeMap::new();
+/// Endpoints, each with all its ports. Two pods have one address if they use the network of their node, or one takes over
+/// that of the other: the address is ready if one of them is. Each further target of a port is an endpoint of its own.
+fn with_ports(mut all: Vec<ExportedEndpoint>) -> Vec<ImportedEndpoint> {
+    // The first one names the node.
+    all.sort_by(|one, other| (!one.ready, &one.node).cmp(&(!other.ready, &other.node)));
+    let mut endpoints: BTreeMap<IpAddr, Vec<ImportedEndpoint>> = BTreeMap::new();
     for endpoint in all {
         let port = endpoint.port.as_ref().map(|port| (key(port), port.number));
-        let same = endpoints.entry((endpoint.address, endpoint.node.clone())).or_default();
+        let same = endpoints.entry(endpoint.address).or_default();
         let takes = |known: &&mut ImportedEndpoint| {
             port.is_none_or(|(key, to)| known.ports.get(&key).is_none_or(|other| *other == to))
         };
         if let Some(known) = same.iter_mut().find(takes) {
-            known.ready &= endpoint.ready;
-            known.is_leaving |= endpoint.is_leaving;
             known.ports.extend(port);
             continue;
         }
@@ -304,4 +304,34 @@ fn export_of_instances(
         families: families.into_iter().collect(),
         properties: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// kubernetes 135266: a pod that ends and its successor have one address for a while.
+    #[test]
+    fn address_of_a_leaving_and_a_ready_endpoint_is_ready_whatever_their_nodes_are() {
+        let of = |node: &str, ready: bool| ExportedEndpoint {
+            address: "10.0.0.1".parse().expect("an address"),
+            port: None,
+            ready,
+            is_leaving: !ready,
+            hostname: None,
+            node: Some(node.to_owned()),
+            zone: None,
+            region: None,
+        };
+        for (leaving, ready) in [("a", "b"), ("b", "a")] {
+            for all in
+                [[of(leaving, false), of(ready, true)], [of(ready, true), of(leaving, false)]]
+            {
+                let endpoints = with_ports(all.to_vec());
+                let [endpoint] = endpoints.as_slice() else { panic!("{endpoints:?}") };
+                assert!(endpoint.ready && !endpoint.is_leaving);
+                assert_eq!(endpoint.node.as_deref(), Some(ready));
+            }
+        }
+    }
 }

@@ -13,8 +13,8 @@ use crate::model::attributes::{
     SCHEMA, SERVICE, SIGHTING,
 };
 use crate::model::{
-    Attributes, Claims, Endpoint, Flow, Foreign, Owner, PortOfService, ServiceRef, attributes,
-    fingerprint,
+    Attributes, Claims, Endpoint, Flow, Foreign, Health, Owner, PortOfService, ServiceRef,
+    attributes, fingerprint,
 };
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
@@ -199,7 +199,11 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
 impl Endpoint {
     /// Whether an endpoint is registered: a ready one, or a terminating one that serves if the Service keeps it.
     pub fn is_published(&self, claims: &Claims) -> bool {
-        if self.terminating { claims.keeps_serving && self.serving } else { self.ready }
+        match self.health() {
+            Health::Ready => true,
+            Health::Leaving => claims.keeps_serving,
+            Health::NotReady => false,
+        }
     }
 }
 

@@ -156,3 +156,26 @@ async fn own_pods_of_a_cluster_are_its_own_in_messages_about_any_of_nine() {
         assert_eq!(imported["c8"], ["10.8.0.2:8080".to_owned()].into(), "{}", in_full(&report));
     }
 }
+
+/// A right is missing, or the API server refuses one list.
+#[tokio::test]
+async fn exports_go_on_while_the_imports_of_their_cluster_cannot_be_read() {
+    for status in [403, 500] {
+        let members = Members::in_step(&["10.0.0.1"]).await;
+        members.blue.refuse("/apis/multicluster.x-k8s.io/v1beta1/serviceimports", status);
+        let of_name = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceimports";
+        members.blue.refuse(of_name, status);
+        pods(&members.blue, "web", &["10.0.0.2"]);
+
+        let report = sync(&members.function).await;
+
+        assert_eq!(super::obstacles(&report, "blue"), ["Unreadable"], "{}", in_full(&report));
+        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.2"], "{}", in_full(&report));
+        assert_eq!(imported(&members.green, "web"), "blue 10.0.0.2:8080");
+        assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
+        pods(&members.blue, "web", &["10.0.0.3"]);
+        members.sync_service("blue", "web").await;
+        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.3"]);
+        assert_eq!(imported(&members.green, "web"), "blue 10.0.0.3:8080");
+    }
+}
