@@ -196,7 +196,8 @@ impl<'a> Exporting<'a> {
         let kept = Kept::new(world, member, read, selection).await?;
         let is_first = !kept.has_cluster_record();
         if let Some(former) = kept.former_id()
-            && (kept.has_former_exports() || is_first && self.imports.stand(world).await)
+            && (kept.has_former_exports()
+                || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))
         {
             let id = member.cluster.to_string();
             return Err(Refused::IdChanged { id, former });

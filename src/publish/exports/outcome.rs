@@ -224,8 +224,9 @@ pub enum Refused {
     )]
     NoRecord(String),
     #[error(
-        "the cluster has exports or imports under the id {former}, and states the id {id}: a cluster keeps its id, so nothing \
-         is exported, imported or taken away until it states {former} again, or is purged and begins anew"
+        "the cluster has exports or imports under the id {former}, or had a sync within 15 minutes, and states the id {id}: a \
+         cluster keeps its id, so nothing is exported, imported or taken away until it states {former} again, or is purged \
+         and begins anew"
     )]
     IdChanged { id: String, former: String },
     #[error("the cluster has no record yet: its first full sync makes it a member")]

@@ -25,7 +25,8 @@ use crate::report::{ClusterReport, Mode};
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
-/// The age at which the record of a cluster that exported, and has no exports, becomes that of one that only imports.
+/// The age at which the record of a cluster that exported, and has no exports, becomes that of one that only imports, or may
+/// be left for another id: no run takes longer.
 const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
 
 /// Records by their ids, each with its Service.
@@ -344,6 +345,15 @@ impl Kept<'_> {
     pub(super) fn has_former_exports(&self) -> bool {
         let records = self.former.services.keys().flat_map(|key| self.former.instances(key));
         records.into_iter().any(|(id, _)| id != CLUSTER_RECORD)
+    }
+
+    /// Whether a run under another id may still be under way, with exports that have no record yet.
+    pub(super) fn has_recent_former_record(&self) -> bool {
+        let former = &self.former;
+        let records = former.services.keys().filter_map(|key| former.instance(key, CLUSTER_RECORD));
+        let mut heartbeats =
+            records.filter_map(|it| Some(ClusterRecord::parse(it).ok()?.heartbeat));
+        heartbeats.any(|heartbeat| self.world.now.duration_since(heartbeat) < ABANDONED)
     }
 
     /// Takes the records of the cluster under other ids away, or plans it: it had neither exports nor imports under them.

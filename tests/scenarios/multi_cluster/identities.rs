@@ -146,6 +146,10 @@ async fn id_under_which_a_cluster_has_neither_exports_nor_imports_may_be_changed
     members.blue.cluster_property(CLUSTER_ID, "azure");
     exported(&members.blue, web(), &["10.0.0.1"]);
 
+    // A run of before may be under way.
+    let at_once = sync(&members.function).await;
+    assert_eq!(obstacles(&at_once, "blue")[0], "ClusterIdChanged", "{}", in_full(&at_once));
+    members.clock.advance(Duration::from_mins(15));
     members.converge().await;
 
     members.assert_imported("web", "azure 10.0.0.1:8080", "");

@@ -78,10 +78,6 @@ impl Scene {
         if is_on {
             self.state_ids();
         }
-        // What a process that imports alone brought in without a record is confirmed once the cluster exports.
-        let imports_alone = self.other_settings.contains(&("MULTI_CLUSTER", "import"));
-        let lacks_records = is_on && imports_alone && !clusterset::has_records(self);
-        self.world.clusterset.has_lost_records |= lacks_records;
         self.finish(REST).await?;
         if is_on {
             // A run that was under way may have written a record under another id since.

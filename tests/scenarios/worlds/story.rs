@@ -17,14 +17,13 @@ const LONG_PAUSES: &[u64] = &[0, 1000, 60_000, 1_200_000, 3_600_000, 7_200_000, 
 
 /// More settings of the last process, all but the first four in a clusterset alone: it may see or do less than the
 /// others, and so takes out nothing that they keep.
-const OTHER_SETTINGS: [&[(&str, &str)]; 7] = [
+const OTHER_SETTINGS: [&[(&str, &str)]; 6] = [
     &[],
     &[("POLICY", "create-only")],
     &[("POLICY", "upsert-only")],
     &[("DRY_RUN", "true")],
     &RECORDS_ALONE,
     &[("CLOUD_MAP_NAMESPACES", "shop"), ("CREATE_NAMESPACES", "false")],
-    &[("MULTI_CLUSTER", "import")],
 ];
 
 /// What comes last in a round before trouble ends.
