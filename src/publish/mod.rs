@@ -168,7 +168,7 @@ impl<'a> Execution<'a> {
             done.in_vain.extend(made.in_vain());
             let due = Due {
                 comparison: observation,
-                observed: Some(self.options.observed),
+                observed: Some(self.start_of_read(observation)),
                 changes: plan.take_additions(),
                 permits: None,
                 in_vain: &done.in_vain,
@@ -186,7 +186,7 @@ impl<'a> Execution<'a> {
         let in_vain = std::mem::take(&mut done.in_vain);
         let due = Due {
             comparison: &comparison,
-            observed: Some(self.options.observed),
+            observed: Some(self.start_of_read(observation)),
             changes: std::mem::take(&mut plan.changes),
             permits: Some(&permits),
             in_vain: &in_vain,
@@ -195,6 +195,14 @@ impl<'a> Execution<'a> {
         early.wait_for_all().await;
         done.add(early.take_results());
         done.into_published(plan, observation)
+    }
+
+    /// The start of the read that a plan rests on. All clusters of a run share what it has read of Cloud Map, also those that
+    /// have their turn when others have changed it.
+    fn start_of_read(&self, observation: &Observation) -> Instant {
+        let observed = self.options.observed;
+        let is_shared = self.world.is_some() && observation.extent.is_whole();
+        if is_shared { observed.min(self.registry.created) } else { observed }
     }
 
     /// Syncs groups side by side, and hands the results of each to `on_end`. The failure of one stops no other, and near the

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Mutex, OnceCell, SetOnce};
+use tokio::time::Instant;
 
 use super::Failure;
 use super::budget::{Budget, ReadLimit};
@@ -35,6 +36,8 @@ pub struct SharedRegistry {
     pub(super) memory: Arc<Memory>,
     /// The start of the invocation.
     pub(super) began: Moment,
+    /// The same by the clock that times reads.
+    pub created: Instant,
     pub(super) budget: Budget,
     /// The namespaces with which full syncs begin.
     pub(super) at_first: OnceCell<Result<Namespaces, Failure>>,
@@ -82,6 +85,7 @@ impl SharedRegistry {
             shared: Mutex::default(),
             memory,
             began,
+            created: Instant::now(),
             budget: Budget::new(limit),
             at_first: OnceCell::new(),
             read: OnceCell::new(),

@@ -179,3 +179,21 @@ async fn exports_go_on_while_the_imports_of_their_cluster_cannot_be_read() {
         assert_eq!(imported(&members.green, "web"), "blue 10.0.0.3:8080");
     }
 }
+
+/// More clusters than are published side by side, so that the last ones begin when the first have created what all need.
+#[tokio::test(start_paused = true)]
+async fn first_sync_of_many_clusters_that_export_the_same_names_is_good() {
+    let many = super::many::Many::start(12, &["shop"], &[]).await;
+    for (index, cluster) in many.clusters.iter().enumerate() {
+        for name in ["web", "api", "cart"] {
+            exported(cluster, service(name), &[&format!("10.{index}.0.1")]);
+        }
+    }
+
+    let report = sync(&many.function).await;
+
+    assert!(report.ok, "{report}");
+    let created = many.fleet.cloud_map.count("CreateService");
+    assert_eq!(created, 3 + 12, "one for each name, and for the records of each cluster");
+    many.assert_settled().await;
+}
