@@ -36,7 +36,7 @@ READS = {
 # Wrappers of the functions above, for a caller with another question.
 WRAPPERS = {
     "observe", "observe_again", "observe_all", "observe_cluster", "observe_first", "observe_in_time", "observe_in_two_parts",
-    "observe_known", "read_claims", "read_cluster",
+    "observe_for", "observe_known", "read_claims", "read_claims_with_endpoints", "read_cluster",
     "observe_lack", "observe_part", "observe_records", "observe_whole",
 }  # fmt: skip
 AIMS = {
