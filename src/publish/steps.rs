@@ -38,6 +38,8 @@ struct Runner<'a> {
     group: GroupSync<'a>,
     /// The start of the read that the next changes rest on.
     began: Instant,
+    /// The start of the read that shows which Cloud Map services there are: a read of what is known looks for no others.
+    listed: Instant,
     /// Its end, from which additions may be made for some time; `None` if a part of it was made by an earlier run.
     observed: Option<Instant>,
     /// The places in the line of the additions that come next, if the group waited for them before it read.
@@ -52,7 +54,8 @@ pub async fn carry_out<'a>(
 ) -> Results {
     let began = observed.unwrap_or_else(Instant::now);
     let observed = observed.filter(|_| group.observation.registry.is_current());
-    let mut runner = Runner { execution, group, began, observed, places: None };
+    let listed = began;
+    let mut runner = Runner { execution, group, began, listed, observed, places: None };
     // Many groups wait here at a time, so their futures are kept small.
     Box::pin(runner.run()).await;
     runner.group.into_results()
@@ -74,7 +77,9 @@ impl Runner<'_> {
             match self.group.next(is_open) {
                 Step::Make(changes) => self.make(changes).await,
                 Step::Read(scope) => {
-                    if let Some(read) = self.read(&scope).await {
+                    let read = self.read(&scope).await;
+                    self.listed = self.began;
+                    if let Some(read) = read {
                         self.group.observed(read);
                     }
                 }
@@ -154,6 +159,9 @@ impl Runner<'_> {
             }
         };
         self.places = places;
+        if !is_listed {
+            self.listed = self.began;
+        }
         read
     }
 
@@ -199,7 +207,7 @@ impl Runner<'_> {
             cloud_map,
             &registry.results,
             options.deadline,
-            self.began,
+            self.listed,
             self.observed.unwrap_or_else(Instant::now) + FRESH,
             &self.group,
         );
