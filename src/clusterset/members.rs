@@ -70,11 +70,11 @@ pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
 pub struct Served {
     /// `OWNER_ID` of the function.
     pub owner_id: String,
-    /// Those whose exports it publishes, whether this run has read them or not.
+    /// The clusters whose exports the function publishes, whether this run has read them or not.
     pub exporters: BTreeSet<ClusterArn>,
-    /// Those of the exporters that did not answer: their ids are known by their records alone.
+    /// The exporters that did not answer. Their ids are known by their records alone.
     pub silent: BTreeSet<ClusterArn>,
-    /// Those that take part in this run, by the id that each states.
+    /// The clusters that take part in this run, by the id that each states.
     pub members: BTreeMap<ClusterId, ClusterArn>,
     /// The exports that this run has read, by the id that their cluster states.
     pub read: BTreeMap<ClusterId, ReadExports>,

@@ -266,7 +266,7 @@ struct ImportRun<'a> {
     server: Option<String>,
     /// The change that failed in this run.
     failure: Option<FailedWrite>,
-    /// What becomes of the guard's note.
+    /// Whether the guard's note is kept, written or removed.
     note: NoteChange,
     /// The number of its IPs for which the next derived Service asks.
     kept_ips: usize,

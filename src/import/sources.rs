@@ -228,7 +228,7 @@ impl<'a> Members<'a> {
             && named.hidden.is_empty()
             && !self.has_silent_member_without_a_record();
         let mut sources = Sources { by_cluster, is_complete, is_read };
-        // Those of AWS's controller have no record that would say whether they still export it.
+        // A cluster of AWS's controller has no record that would say whether it still exports the name.
         let is_out_of_sight = self.is_out_of_sight(name);
         for cluster in holders.iter().filter(|_| is_out_of_sight) {
             sources.by_cluster.entry(cluster.clone()).or_insert(Read::Unread);

@@ -221,7 +221,7 @@ impl ReadExports {
         self.covers.contains(name)
     }
 
-    /// These exports, and others of the same cluster.
+    /// Joins the exports of two reads of the same cluster.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         self.desired.services.extend(other.desired.services);

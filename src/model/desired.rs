@@ -168,7 +168,7 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Ready,
-    /// It serves while it terminates, so it takes traffic only if no other endpoint does: kube-proxy falls back to it.
+    /// The endpoint serves while it terminates. It takes traffic only if no other endpoint does: kube-proxy falls back to it.
     Leaving,
     NotReady,
 }

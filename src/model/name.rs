@@ -276,7 +276,7 @@ impl Selection {
         (namespaces.len() + services.len() <= most).then_some((namespaces, services))
     }
 
-    /// Those that another selection lacks; `None` if it has all.
+    /// The selected Services that another selection lacks. `None` if it has all of them.
     pub fn without(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (_, Self::Everything) => None,

@@ -218,7 +218,7 @@ impl Invocation<'_> {
         let sources = of_plan.as_ref().unwrap_or(&known.sources);
         let facts = Facts { name, joined, exported, known, sources, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
-        if exported.is_none_or(|it| !it.read.desired.services.contains_key(name)) {
+        if exported.is_none_or(|exported| !exported.read.desired.services.contains_key(name)) {
             return Ok((answer, None));
         }
         let planned = planned(&joined.exporting(registry), name).await;

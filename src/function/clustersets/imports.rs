@@ -221,7 +221,8 @@ impl Clusterset {
         let exported: BTreeSet<&ServiceRef> =
             shown.into_iter().map(|((name, _), _)| name).collect();
         let lacking = lacking.into_iter().map(|(part, _)| part);
-        let lacking = lacking.filter(|it| read_there(it).is_none() || !exported.contains(&it.0));
+        let lacking =
+            lacking.filter(|part| read_there(part).is_none() || !exported.contains(&part.0));
         lacking.cloned().collect()
     }
 

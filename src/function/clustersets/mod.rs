@@ -7,9 +7,9 @@
 //! ```
 //!
 //! All of it goes on while the annotated Services are published. Every cluster that takes part joins first: the objects of
-//! its imports are read before the exports. The exports of each served cluster are read once, also of those that the run is not about,
-//! and offered to importers ([`exports::Offer`]) before anything is published. With all offers those of all members are
-//! imported into every served cluster of the clusterset (`imports`). Clusters that are [`Silent`] delay a run once.
+//! its imports are read before the exports. The exports of each served cluster are read once, also if the run is not about
+//! that cluster, and offered to importers ([`exports::Offer`]) before anything is published. When all clusters have offered
+//! theirs, the exports of all members are imported into every served cluster of the clusterset (`imports`). Clusters that are [`Silent`] delay a run once.
 //! `report` adds the outcome to the reports of the clusters.
 
 mod imports;

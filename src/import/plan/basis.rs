@@ -36,7 +36,7 @@ pub struct Basis<'a> {
     pub present: &'a Present,
     /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
     pub failure: Option<&'a FailedWrite>,
-    /// What becomes of the guard's note on the ServiceImport.
+    /// Whether the guard's note on the ServiceImport is kept, written or removed.
     pub note: &'a NoteChange,
     /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
     pub kept_ips: usize,

@@ -176,13 +176,13 @@ pub struct GuardedRun<'a> {
 /// The verdicts of the guard on the imports of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
-    /// That on all endpoints of other clusters together.
+    /// The verdict on all endpoints of other clusters together.
     all: Option<Arc<GuardStatus>>,
-    /// That on the endpoints of each exporter.
+    /// The verdict on the endpoints of each exporter.
     by_exporter: BTreeMap<ClusterId, Arc<GuardStatus>>,
 }
 
-/// What becomes of the note on a ServiceImport.
+/// Whether the guard's note on a ServiceImport is kept, written or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NoteChange {
     #[default]
@@ -260,7 +260,7 @@ impl Judgement {
         statuses.find(|status| status.verdict.state.holds()).or(first)
     }
 
-    /// What the guard holds of an import: the parts, the number of endpoints, and the verdict. `None` if it holds nothing.
+    /// The parts of an import that the guard holds, the number of their endpoints, and the verdict. `None` if it holds none.
     pub fn held(&self, name: &ServiceRef) -> Option<(HeldParts, usize, &Arc<GuardStatus>)> {
         let lost = |status: &GuardStatus| status.verdict.held.get(name).map(|loss| loss.lost);
         if let Some(status) = &self.all
@@ -279,7 +279,7 @@ impl Judgement {
         Some((HeldParts::Of(clusters), endpoints, status))
     }
 
-    /// What becomes of the note on the ServiceImport of a name.
+    /// Whether the guard's note on the ServiceImport of a name is kept, written or removed.
     pub fn note(&self, run: &GuardedRun<'_>, name: &ServiceRef, tally: &Tally) -> NoteChange {
         if !run.extent.is_whole() {
             return NoteChange::Keep;

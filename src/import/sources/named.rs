@@ -82,8 +82,8 @@ impl NamedExports {
             members.values_mut().flatten().for_each(|member| member.serve(service));
         }
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
-        let unusable = all.unusable().filter(|it| it.may_be_of(name));
-        let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
+        let unusable = all.unusable().filter(|record| record.may_be_of(name));
+        let unusable = unusable.map(|record| Reason::UnusableRecord { record: record.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
         Self { members, exports, merged, left_out, unread, hidden }
@@ -108,7 +108,7 @@ impl<'a> Members<'a> {
                     continue;
                 }
                 match attributes::read(attributes, self.clusterset) {
-                    Ok(instance) => all.extend(instance.map(|it| (id, it))),
+                    Ok(instance) => all.extend(instance.map(|instance| (id, instance))),
                     Err(reason) => skipped.push((id.clone(), reason)),
                 }
             }

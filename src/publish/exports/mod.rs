@@ -42,12 +42,12 @@ pub struct Exporting<'a> {
     pub offer: Option<Box<dyn FnOnce(Offer) + Send + Sync + 'a>>,
 }
 
-/// What becomes of the exports of a member.
+/// What a run does for a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// They are published.
+    /// Publishes its exports.
     Sync,
-    /// It has none, and gets a record as a member that only imports.
+    /// Writes the record of a member that exports nothing and only imports.
     Introduction,
 }
 
@@ -73,7 +73,7 @@ impl PublishedExports {
     }
 }
 
-/// What a cluster tells the importers of the same run, once.
+/// The exports that a cluster hands to the importers of the same run. Each cluster hands them over once.
 pub enum Offer {
     /// Its exports. It holds its id by a record that this process has read or written.
     Exports(Box<ReadExports>),
@@ -84,7 +84,7 @@ pub enum Offer {
 type ReadRecords = Option<(Observation, ServiceKey)>;
 
 impl<'a> Exporting<'a> {
-    /// Carries it out, or plans it.
+    /// Does for the member what the purpose says. A run that only plans writes nothing.
     ///
     /// # Errors
     /// Returns the reason if nothing was changed.
@@ -272,8 +272,10 @@ fn allowed(world: &World<'_>, selection: &Selection, desired: &Desired) -> ReadE
                 return false;
             }
             for endpoint in published.endpoints.iter_mut().flat_map(Arc::make_mut) {
-                endpoint.ipv4 = endpoint.ipv4.filter(|it| rule.allows_address((*it).into()));
-                endpoint.ipv6 = endpoint.ipv6.filter(|it| rule.allows_address((*it).into()));
+                endpoint.ipv4 =
+                    endpoint.ipv4.filter(|address| rule.allows_address((*address).into()));
+                endpoint.ipv6 =
+                    endpoint.ipv6.filter(|address| rule.allows_address((*address).into()));
             }
             true
         });

@@ -352,7 +352,7 @@ impl Kept<'_> {
         let former = &self.former;
         let records = former.services.keys().filter_map(|key| former.instance(key, CLUSTER_RECORD));
         let mut heartbeats =
-            records.filter_map(|it| Some(ClusterRecord::parse(it).ok()?.heartbeat));
+            records.filter_map(|record| Some(ClusterRecord::parse(record).ok()?.heartbeat));
         heartbeats.any(|heartbeat| self.world.now.duration_since(heartbeat) < ABANDONED)
     }
 

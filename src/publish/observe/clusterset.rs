@@ -272,7 +272,7 @@ impl SharedRegistry {
         registry.services.retain(|key, service| {
             let record = self.memory.cluster_record(key, self.began.at);
             served.takes_part(&service.name)
-                || !record.is_some_and(|it| ClusterRecord::says_only_imports(&it))
+                || !record.is_some_and(|record| ClusterRecord::says_only_imports(&record))
         });
         registry.services.len() == all
     }

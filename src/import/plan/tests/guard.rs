@@ -162,7 +162,7 @@ fn part_of_each_exporter_is_measured_by_itself() {
         (0..10).map(|index| ClusterId::parse(&format!("c{index}")).expect("an id")).collect();
     let tally = |left: usize| {
         let part = Part { present: 4, left: 4, is_unread: false, was_read: true };
-        let parts = exporters.iter().map(|it| (it.clone(), part));
+        let parts = exporters.iter().map(|exporter| (exporter.clone(), part));
         let mut parts: BTreeMap<ClusterId, Part> = parts.collect();
         parts.insert(exporters[3].clone(), Part { left, ..part });
         let lost = 4 - left;
