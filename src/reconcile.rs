@@ -24,6 +24,8 @@ use crate::time::Deadline;
 
 pub use member::{Joined, unread};
 
+/// The number of clusters that are read or written at once.
+pub const CONCURRENT_CLUSTERS: usize = 8;
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;
 

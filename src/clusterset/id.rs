@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 
-use crate::model::{ClusterId, Family, Owner, PortOfService, ServiceRef, fingerprint};
+use crate::model::{ClusterId, Family, Owner, PortOfService, Protocol, ServiceRef, fingerprint};
 
 /// The id of the instance of an endpoint and one of its ports: `<tcp|udp|sctp>-<address>-<port>-<10 hexadecimal
 /// digits>`, or `address-<address>-<10 hexadecimal digits>` for a headless Service without ports. It is a DNS label of
@@ -37,6 +37,12 @@ pub fn instance(
         }
         None => format!("address-{written}-{}", digits("", "", "")),
     }
+}
+
+/// The id of an instance of AWS's controller (`tcp-10_0_1_5-8080`), which is the same for two clusters.
+pub fn instance_of_aws(address: IpAddr, protocol: Protocol, port: u16) -> String {
+    let address = address.to_string().replace(['.', ':'], "_");
+    format!("{}-{address}-{port}", protocol.as_str().to_ascii_lowercase())
 }
 
 /// The id of the record of a member, in the Cloud Map service that has its cluster id as its name.
@@ -79,7 +85,7 @@ fn hash_of_name(service: &ServiceRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClusterArn, Flow, Protocol, is_derived_service, is_imported_slice};
+    use crate::model::{ClusterArn, Flow, is_derived_service, is_imported_slice};
 
     const LONGEST: &str = "fd00:1111:2222:3333:4444:5555:6666:7777";
 

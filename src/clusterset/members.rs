@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::attributes;
-use super::id::{self, CLUSTER_RECORD};
+use super::id::CLUSTER_RECORD;
 use super::record::{self, ClusterRecord, ExportRecord, Record, UnusableRecord};
-use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Flow, Owner, ReadExports, Registry, ServiceKey,
-    ServiceRef, Timestamp,
+    ClusterArn, ClusterId, ClustersetId, Owner, ReadExports, Registry, ServiceKey, ServiceRef,
+    Timestamp,
 };
 
 /// The members of each clusterset.
@@ -99,6 +98,20 @@ impl Served {
     }
 }
 
+/// The part of Cloud Map that the imports of a clusterset rest on; by default nothing.
+#[derive(Debug, Default)]
+pub struct ReadClusterset {
+    pub registry: Registry,
+    /// Whether the services of the records were listed in this invocation, so that no member is missing.
+    pub has_all_members: bool,
+    /// The last known holder of each id, by the records that the process has read or written.
+    pub holders: BTreeMap<ClusterId, Owner>,
+    /// The members of which this run has written the record, or would write it. Lists may not show it yet.
+    pub written: BTreeSet<ClusterId>,
+    /// The reason why nothing could be read.
+    pub problem: Option<String>,
+}
+
 /// A member as Cloud Map shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberView {
@@ -166,34 +179,6 @@ pub fn clustersets(registry: &Registry) -> MemberViews {
         }
     }
     all
-}
-
-/// Whether a registry shows a part of an import: the export of a cluster, by its record or by an instance of AWS's
-/// controller, which writes none, and each of these addresses. One that does not may have been read before the part came.
-pub fn shows(
-    registry: &Registry,
-    clusterset: &ClustersetId,
-    (name, cluster): (&ServiceRef, &ClusterId),
-    addresses: &BTreeSet<IpAddr>,
-) -> bool {
-    let names = BTreeSet::from([name.clone()]);
-    let keys: Vec<ServiceKey> = registry.keys_named(&names).collect();
-    let instances = keys.iter().flat_map(|key| registry.instances(key));
-    let of_cluster = instances.filter(|(_, it)| attributes::is_of(it, clusterset, cluster));
-    let mut is_of_aws = false;
-    let shown = of_cluster.filter_map(|(_, it)| {
-        is_of_aws |= !Flow::Exports.has_marked(it);
-        it.get(IPV4).or_else(|| it.get(IPV6))?.parse().ok()
-    });
-    let shown: BTreeSet<IpAddr> = shown.collect();
-    let of_records = record::namespace(clusterset);
-    let mut namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
-    let is_exported = is_of_aws
-        || namespaces.any(|namespace| {
-            let key = ServiceKey::new(namespace, cluster.as_str());
-            registry.instance(&key, &id::export_record(name)).is_some()
-        });
-    is_exported && addresses.is_subset(&shown)
 }
 
 fn add_instances(all: &mut MemberViews, registry: &Registry, key: &ServiceKey, name: &ServiceRef) {

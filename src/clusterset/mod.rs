@@ -10,6 +10,7 @@
 mod arbitrary;
 pub mod attributes;
 pub mod conditions;
+pub mod departures;
 pub mod id;
 #[cfg(test)]
 pub mod limits;

@@ -11,7 +11,7 @@ use crate::event::{Action, Command, Scope};
 use crate::model::{ClusterArn, Existence, Line, ServiceRef};
 use crate::publish::observe::ReadLimit;
 use crate::publish::plan::{Adoption, Policy};
-use crate::reconcile::Invocation;
+use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation};
 use crate::report::Report;
 use crate::settings::Cluster;
 use crate::time::Deadline;
@@ -143,7 +143,7 @@ impl run::Run<'_> {
             ClusterCheckup { cluster: cluster.arn.to_string(), checks }
         });
         let checkups: Vec<_> = checkups.collect();
-        let checkups = stream::iter(checkups).buffered(run::CONCURRENT_CLUSTERS);
+        let checkups = stream::iter(checkups).buffered(CONCURRENT_CLUSTERS);
         Reply::to_query(Checkup::new(checkups.collect().await), Checkup::leave_counts)
     }
 

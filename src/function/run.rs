@@ -14,7 +14,7 @@ use crate::event::{self, Scope, Unusable};
 use crate::model::{Line, Selection};
 use crate::publish::observe::{Memory, ReadLimit, SharedRegistry};
 use crate::publish::shuffle;
-use crate::reconcile::{Error, Invocation};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Error, Invocation};
 use crate::report::{ClusterReport, Dropped, Report};
 use crate::settings::Cluster;
 use crate::time::Deadline;
@@ -24,9 +24,6 @@ pub(super) type Runs = BTreeMap<usize, ClusterReport>;
 
 /// The Cloud Maps of a run.
 pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
-
-/// The number of clusters that are read or written at once.
-pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
     /// Reconciles every selected cluster. A failure of one does not stop the others. Returns the report, and the index in

@@ -28,8 +28,8 @@ use crate::error::chain;
 use crate::guard::GuardStatus;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::{
-    ClusterId, Family, Kind, Line, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection,
-    ServiceRef, Timestamp, Tone, is_derived_service, join,
+    Family, Kind, Line, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection, ServiceRef,
+    Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Made, apply};
@@ -65,9 +65,8 @@ pub struct Importing<'a> {
     pub deadline: Deadline,
 }
 
-/// Reads the exports of a name again, for an import that has parts of these clusters. `None` if they cannot be read.
-pub type ReadAgain<'a> =
-    &'a dyn Fn(ServiceRef, BTreeSet<ClusterId>) -> LocalBoxFuture<'a, Option<MergedName>>;
+/// Reads the exports of a name again, for an import with these objects. `None` if they cannot be read.
+pub type ReadAgain<'a> = &'a dyn Fn(ServiceRef, Present) -> LocalBoxFuture<'a, Option<MergedName>>;
 
 impl Importing<'_> {
     /// Makes the selected imports what the exports of all members say.
@@ -148,7 +147,7 @@ impl Importing<'_> {
     /// Map cannot be read, an import ends by no read: perhaps another member exports the name.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
         let mut names = members.names().clone();
-        if !members.is_unread {
+        if !members.is_unread() {
             names.extend(self.objects.names(self.owner));
             let left = self.objects.beside(&names).into_iter();
             let is_left = |it: &ServiceRef| {
@@ -196,7 +195,7 @@ impl Importing<'_> {
             tracing::warn!("import {name} not read again: {}", chain(error));
         });
         let present = objects.ok()?.present(name).ok()?;
-        let read = read_again(name.clone(), present.holders());
+        let read = read_again(name.clone(), present.clone());
         let exports = self.deadline.until_stop(read).await.ok()??;
         let again = self.on(name.clone(), present, exports);
         Some(ImportRun { server: import.server.clone(), note: import.note.clone(), ..again })

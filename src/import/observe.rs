@@ -1,7 +1,6 @@
 //! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,9 +9,11 @@ use super::plan::{
     DerivedService, Metadata, NamespaceState, OwnerLabel, Present, ServiceImport, Slice,
     Unexpected, name_of,
 };
+use crate::clusterset::departures::Parts;
 use crate::clusterset::id;
+use crate::clusterset::members::Served;
 use crate::kubernetes::{Error, Kubernetes};
-use crate::model::{ClusterId, Kind, ObjectRef, ServiceRef, is_derived_service};
+use crate::model::{Kind, ObjectRef, ServiceRef, is_derived_service};
 
 /// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -24,9 +25,6 @@ struct OfImport {
     import: Option<String>,
     slice: Result<Arc<Slice>, Unexpected>,
 }
-
-/// Parts of imports, by name and source cluster.
-pub type StandingParts = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
 
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -152,24 +150,15 @@ impl Objects {
         all.filter(|it| !known.contains(it)).cloned().collect()
     }
 
-    /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
-    pub fn standing(&self, owner: &OwnerLabel) -> StandingParts {
-        let mut standing = StandingParts::new();
-        for (name, import) in self.ours(owner) {
-            for listed in import["status"]["clusters"].as_array().into_iter().flatten() {
-                let cluster = listed["cluster"].as_str().and_then(ClusterId::parse);
-                standing.extend(cluster.map(|it| ((name.clone(), it), BTreeSet::new())));
-            }
+    /// The parts of the imports of ours, those of served clusters without endpoints.
+    pub fn parts(&self, owner: &OwnerLabel, served: &Served) -> Parts {
+        let mut parts = Parts::new();
+        for name in self.names(owner) {
+            // An import that cannot be read is not changed.
+            let Ok(present) = self.present(&name) else { continue };
+            present.add_parts(&name, served, &mut parts);
         }
-        for (derived, slices) in &self.slices {
-            for OfImport { import, slice } in slices {
-                let (Some(import), Ok(slice)) = (import, slice) else { continue };
-                let Some(cluster) = slice.source() else { continue };
-                let part = standing.entry((ServiceRef::new(&derived.namespace, import), cluster));
-                part.or_default().extend(slice.addresses());
-            }
-        }
-        standing
+        parts
     }
 
     /// Whether the cluster has an import of ours, or slices of one that a person deleted.

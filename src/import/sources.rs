@@ -13,40 +13,29 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::plan::{Read, Reason, Sources};
-use crate::clusterset::members::{MemberRecords, Served};
+use crate::clusterset::members::{MemberRecords, ReadClusterset, Served};
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, UnusableRecord};
 use crate::clusterset::{attributes, id};
 use crate::model::{
-    ClusterArn, ClusterId, ClustersetId, Member, Owner, ReadExports, Registry, ServiceKey,
+    ClusterArn, ClusterId, ClustersetId, Member, NamePolicy, Owner, ReadExports, ServiceKey,
     ServiceRef, Timestamp,
 };
 use named::NamedExports;
 
 pub use named::MergedName;
 
-/// Whether an address may be imported into a Kubernetes namespace.
-pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
-
 /// Everything that is known about a clusterset.
 pub struct Members<'a> {
-    registry: &'a Registry,
+    read: &'a ReadClusterset,
     clusterset: &'a ClustersetId,
     served: &'a Served,
-    /// The last known holder of each id, by the records that the process has read or written.
-    pub holders: BTreeMap<ClusterId, Owner>,
-    /// The members of which this run has written the record. Lists may not show it yet.
-    pub written: BTreeSet<ClusterId>,
     /// The members that were not heard of for long. One that this invocation read itself is none.
     pub stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, MemberRecords>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
-    /// Whether these are all members: in a list that was read before this invocation one may be missing.
-    pub is_complete: bool,
-    /// Whether nothing could be read of Cloud Map: these are the clusters that this invocation read itself.
-    pub is_unread: bool,
     /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
     pub strangers: Vec<String>,
     has_silent: OnceLock<bool>,
@@ -56,13 +45,14 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// All members, as a registry shows them.
+    /// All members, as the served clusters and Cloud Map show them.
     pub fn new(
-        registry: &'a Registry,
+        read: &'a ReadClusterset,
         clusterset: &'a ClustersetId,
         served: &'a Served,
         stale_before: Timestamp,
     ) -> Self {
+        let registry = &read.registry;
         let mut records: BTreeMap<ClusterId, MemberRecords> = BTreeMap::new();
         let mut places = BTreeMap::<_, Vec<_>>::new();
         let mut strangers = Vec::new();
@@ -84,16 +74,12 @@ impl<'a> Members<'a> {
             Stale::of(cluster, is_read_there, records.cluster.as_ref()?, stale_before)
         });
         Self {
-            registry,
+            read,
             clusterset,
             served,
-            holders: BTreeMap::new(),
-            written: BTreeSet::new(),
             stale: stale.collect(),
             records,
             places,
-            is_complete: true,
-            is_unread: false,
             strangers,
             has_silent: OnceLock::new(),
             names: OnceLock::new(),
@@ -136,25 +122,28 @@ impl<'a> Members<'a> {
     /// The installation and the cluster that hold a cluster id, by its record in Cloud Map as it was last read.
     pub fn holder_of(&self, cluster: &ClusterId) -> Option<&Owner> {
         let holder = self.records.get(cluster).and_then(|records| records.holder.as_ref());
-        holder.or_else(|| self.holders.get(cluster))
+        holder.or_else(|| self.read.holders.get(cluster))
     }
 
     /// Whether a part of an import may be that of a served cluster which did not answer, and of which no record shows the id.
     fn has_silent_member_without_a_record(&self) -> bool {
-        *self.has_silent.get_or_init(|| self.finds_silent_member_without_a_record())
+        *self.has_silent.get_or_init(|| {
+            let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
+            let holders = recorded.chain(self.read.holders.values());
+            let known: BTreeSet<&ClusterArn> = holders.map(|holder| &holder.cluster).collect();
+            self.served.silent.iter().any(|arn| !known.contains(arn))
+        })
     }
 
-    fn finds_silent_member_without_a_record(&self) -> bool {
-        let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
-        let known: BTreeSet<_> =
-            recorded.chain(self.holders.values()).map(|holder| &holder.cluster).collect();
-        self.served.silent.iter().any(|arn| !known.contains(arn))
+    /// Whether nothing could be read of Cloud Map: the served clusters alone are known.
+    pub fn is_unread(&self) -> bool {
+        self.read.problem.is_some()
     }
 
     /// Whether the registry shows the record of a member. Without it this may be another Cloud Map than that of its imports.
     fn shows(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
-        self.written.contains(&member.cluster)
+        self.read.written.contains(&member.cluster)
             || records.is_some_and(|records| records.holder.as_ref() == Some(owner))
     }
 
@@ -174,7 +163,7 @@ impl<'a> Members<'a> {
             let recorded = self.records.iter().filter(|(cluster, _)| self.is_of_cloud_map(cluster));
             let recorded = recorded.flat_map(|(_, records)| records.exports.keys());
             let is_exported = |key: &&ServiceKey| {
-                let mut instances = self.registry.instances(key).map(|(_, it)| it);
+                let mut instances = self.read.registry.instances(key).map(|(_, it)| it);
                 instances.any(|it| attributes::is_exported_to(it, self.clusterset))
             };
             let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
@@ -202,7 +191,7 @@ impl<'a> Members<'a> {
         importer: &Importer<'_>,
         holders: &BTreeSet<ClusterId>,
     ) -> MergedName {
-        let Importer { member, owner, allows } = *importer;
+        let Importer { member, owner, .. } = *importer;
         let named = self.named(name);
         let mut left_out = Vec::new();
         let mut by_cluster = BTreeMap::new();
@@ -210,7 +199,7 @@ impl<'a> Members<'a> {
             let read = match of_member {
                 None => Read::Unread,
                 Some(of_member) => {
-                    let allows = |address| allows(&name.namespace, address);
+                    let allows = |address| importer.allows(&name.namespace, address);
                     let (exported, addresses) = of_member.exported(&owner.cluster, allows);
                     if !addresses.is_empty() {
                         let cluster = cluster.clone();
@@ -224,7 +213,7 @@ impl<'a> Members<'a> {
         }
         let is_read = named.unread.is_none();
         let is_complete = is_read
-            && self.is_complete
+            && self.read.has_all_members
             && named.hidden.is_empty()
             && !self.has_silent_member_without_a_record();
         let mut sources = Sources { by_cluster, is_complete, is_read };
@@ -244,15 +233,15 @@ impl<'a> Members<'a> {
     /// be out of sight, with endpoints that stand in imports.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
-        let mut keys = self.registry.keys_named(&names).peekable();
-        let is_known = self.is_complete && keys.peek().is_some();
+        let mut keys = self.read.registry.keys_named(&names).peekable();
+        let is_known = self.read.has_all_members && keys.peek().is_some();
         let has_none = !self.places.contains_key(name);
-        has_none && (!is_known || keys.any(|key| self.registry.is_never_read(&key)))
+        has_none && (!is_known || keys.any(|key| self.read.registry.is_never_read(&key)))
     }
 
     /// Whether a registry that could be read lacks the record of a cluster with imports.
     pub fn is_unfamiliar(&self, member: &Member, owner: &Owner) -> bool {
-        !self.is_unread && !self.shows(member, owner)
+        !self.is_unread() && !self.shows(member, owner)
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.
@@ -293,8 +282,16 @@ pub struct Importer<'a> {
     pub member: &'a Member,
     /// The owner of its records.
     pub owner: &'a Owner,
-    /// Whether an address may be imported.
-    pub allows: Allows<'a>,
+    pub name_policy: Option<&'a NamePolicy>,
+}
+
+impl Importer<'_> {
+    /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace: only the ranges of addresses of its
+    /// rule count.
+    fn allows(&self, namespace: &str, address: IpAddr) -> bool {
+        let rule = self.name_policy.and_then(|policy| policy.rule(&self.owner.cluster, namespace));
+        rule.is_none_or(|rule| rule.allows_address(address))
+    }
 }
 
 // Members that were not heard of for long. Every full sync of a member writes the time on its record, up to some minutes;

@@ -2,7 +2,6 @@
 //! guard, and their report.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use super::{Invocation, Joined, member};
 use crate::guard::Extent;
@@ -33,7 +32,7 @@ impl Joined<'_> {
         is_selected: bool,
         read_again: ReadAgain<'_>,
     ) -> Option<Imported> {
-        let Self { invocation, selection, connection, member, owner, .. } = self;
+        let Self { invocation, selection, connection, owner, .. } = self;
         let rules = &invocation.settings.rules;
         let guard = plan::GuardedRun {
             cluster: self.arn(),
@@ -42,11 +41,10 @@ impl Joined<'_> {
             now: invocation.now,
         };
         let of_records = self.owner_of_records();
-        let allows = |namespace: &str, address| self.allows(namespace, address);
         let importing = Importing {
             kubernetes: &connection.kubernetes,
             owner,
-            importer: Importer { member, owner: &of_records, allows: &allows },
+            importer: self.importer(&of_records),
             objects: self.objects.as_ref()?,
             writes: invocation.mode == Mode::Sync,
             policy: rules.policy,
@@ -67,23 +65,19 @@ impl Joined<'_> {
         name: &ServiceRef,
         holders: &BTreeSet<ClusterId>,
     ) -> MergedName {
-        let owner = &self.owner_of_records();
-        let allows = &|namespace: &str, address| self.allows(namespace, address);
-        members.known(name, &Importer { member: &self.member, owner, allows }, holders)
+        members.known(name, &self.importer(&self.owner_of_records()), holders)
+    }
+
+    /// `owner`: that of its records.
+    fn importer<'i>(&'i self, owner: &'i Owner) -> Importer<'i> {
+        let name_policy = self.invocation.settings.rules.name_policy.as_ref();
+        Importer { member: &self.member, owner, name_policy }
     }
 
     /// The owner of its records and exported instances.
     pub fn owner_of_records(&self) -> Owner {
         let id = self.invocation.settings.owner_id.clone();
         Owner { id, cluster: self.arn().clone(), flow: Flow::Exports }
-    }
-
-    /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace: only the ranges of addresses of
-    /// its rule count.
-    pub fn allows(&self, namespace: &str, address: IpAddr) -> bool {
-        let policy = self.invocation.settings.rules.name_policy.as_ref();
-        let rule = policy.and_then(|policy| policy.rule(self.arn(), namespace));
-        rule.is_none_or(|rule| rule.allows_address(address))
     }
 }
 

@@ -191,7 +191,7 @@ impl Joined<'_> {
     pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
         self.standing_imports() == StandingImports::Stand
             && members.holder_of(&self.member.cluster).is_none()
-            && !members.is_unread
+            && !members.is_unread()
     }
 
     /// Whether a full sync may write the first record of the cluster.

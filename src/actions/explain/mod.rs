@@ -9,27 +9,25 @@
 mod answer;
 mod clusterset_answer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::{FutureExt, StreamExt, stream};
 
+use crate::clusterset::departures::StandingParts;
 use crate::clusterset::members::Served;
 use crate::error::chain;
 use crate::import::plan::Sources;
 use crate::import::sources::{Members, MergedName};
 use crate::kubernetes::{Service, is_headless, services};
-use crate::model::{ClusterId, Line, NamespaceKind, ReadExports, Selection, ServiceRef};
+use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
-use crate::reconcile::{Error, Invocation, Joined, unread};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Error, Invocation, Joined, unread};
 use crate::settings::Cluster;
 
 pub use answer::{Discovery, ExplainedName, Explanation};
 pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
-
-/// The number of other clusters that are read side by side.
-const OTHERS_SIDE_BY_SIDE: usize = 8;
 
 /// What was read of the Service in one flow, and the plan on it.
 type Planned = (Observation, Plan);
@@ -151,38 +149,59 @@ impl Invocation<'_> {
         name: &ServiceRef,
     ) -> Option<Explained> {
         let explained = match self.join(cluster, &Selection::service(name.clone())).await? {
-            Ok(joined) => self.explain_member(cluster, &joined, registry, name).await,
+            Ok(joined) => self.explain_member(&joined, registry, name).await,
             Err(obstacle) => Err(obstacle),
         };
         Some(explained.unwrap_or_else(|obstacle| (ClustersetExplanation::refused(&obstacle), None)))
     }
 
-    /// The export of the name in the other clusters of the clusterset that the function serves.
-    async fn read_others(
+    /// The clusters of the clusterset that the function serves, with their exports of the name. `exported`: that of this one.
+    async fn served(
         &self,
-        cluster: &Cluster,
         joined: &Joined<'_>,
         registry: &SharedRegistry,
-    ) -> BTreeMap<ClusterId, ReadExports> {
-        let exporters = self.exporters(cluster);
-        let others = self
-            .settings
-            .clusters
-            .iter()
-            .filter(|other| other.arn != cluster.arn && exporters.contains(&other.arn));
-        let reads = others.map(async |other| {
-            let other = self.join(other, &joined.selection).await?.ok()?;
-            let is_of_set = other.member.clusterset == joined.member.clusterset;
-            let read = other.exports_in_cluster(registry, &joined.selection);
-            Some((other.member.cluster.clone(), read.await.filter(|_| is_of_set)?))
+        exported: Option<&PublishedExports>,
+    ) -> Served {
+        let own = &joined.member;
+        let mut served = Served {
+            owner_id: self.settings.owner_id.clone(),
+            exporters: self.exporters(joined.cluster),
+            members: BTreeMap::from([(own.cluster.clone(), joined.arn().clone())]),
+            is_fresh: true,
+            ..Served::default()
+        };
+        let of_own = exported.map(|exported| (own.cluster.clone(), exported.read.clone()));
+        served.read.extend(of_own);
+        let others = self.settings.clusters.iter().filter(|other| {
+            other.arn != joined.cluster.arn && served.exporters.contains(&other.arn)
         });
-        let reads = stream::iter(reads).buffer_unordered(OTHERS_SIDE_BY_SIDE);
-        Box::pin(reads.filter_map(async |read| read).collect()).await
+        // Their own imports are of no interest.
+        let nothing = &Selection::nothing();
+        let joins = others.map(async |other| Some((other, self.join(other, nothing).await?)));
+        let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
+        let joins: Vec<_> = Box::pin(joins.filter_map(async |join| join).collect()).await;
+        let mut members = Vec::new();
+        for (other, join) in joins {
+            match join {
+                Ok(other) if other.member.clusterset == own.clusterset => members.push(other),
+                Err(obstacle) if obstacle.is_open() => _ = served.silent.insert(other.arn.clone()),
+                _ => {}
+            }
+        }
+        let reads = members.iter().map(async |other| {
+            let read = other.exports_in_cluster(registry, &joined.selection).await?;
+            Some((other.member.cluster.clone(), read))
+        });
+        let reads = stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS);
+        let reads: Vec<_> = Box::pin(reads.filter_map(async |read| read).collect()).await;
+        served.read.extend(reads);
+        let ids = members.iter().map(|other| (other.member.cluster.clone(), other.arn().clone()));
+        served.members.extend(ids);
+        served
     }
 
     async fn explain_member(
         &self,
-        cluster: &Cluster,
         joined: &Joined<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
@@ -190,22 +209,15 @@ impl Invocation<'_> {
         let own = &joined.member;
         let selection = &joined.selection;
         let exported = joined.export(registry, selection, drop).await?;
-        let mut served = Served {
-            owner_id: self.settings.owner_id.clone(),
-            exporters: self.exporters(cluster),
-            silent: BTreeSet::new(),
-            members: BTreeMap::from([(own.cluster.clone(), joined.arn().clone())]),
-            read: self.read_others(cluster, joined, registry).await,
-            is_fresh: true,
-        };
-        let read = exported.iter().map(|exported| (own.cluster.clone(), exported.read.clone()));
-        served.read.extend(read);
-        let read = registry.read_clusterset(&own.clusterset, selection.names(), &served).await;
-        let read = read.map_err(|error| unread(&*error))?;
-        let stale_before = self.stale_before();
-        let mut members = Members::new(&read.registry, &own.clusterset, &served, stale_before);
-        members.is_complete = read.has_all_members;
-        members.holders = registry.holders(&own.clusterset);
+        let served = self.served(joined, registry, exported.as_ref()).await;
+        let parts = joined.objects.as_ref().map(|objects| objects.parts(&joined.owner, &served));
+        let parts = parts.unwrap_or_default();
+        let standing = StandingParts { clusterset: &own.clusterset, served: &served, parts };
+        let read = registry.read_clusterset(selection.names(), standing).await;
+        if let Some(problem) = read.problem {
+            return Err(Box::new(Line::unreadable(problem)));
+        }
+        let members = Members::new(&read, &own.clusterset, &served, self.stale_before());
         let present = joined.objects.as_ref().and_then(|objects| objects.present(name).ok());
         let holders = present.map(|present| present.holders()).unwrap_or_default();
         let known = &joined.known(&members, name, &holders);

@@ -2,23 +2,21 @@
 //! clusters that the function serves, and on Cloud Map for all other members, which is read once for a clusterset. If that
 //! fails, the served clusters go on to follow each other, and the parts of all others stay as they are.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 
-use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets, Offered};
-use crate::cloud_map;
-use crate::clusterset::members::{self, Served};
-use crate::error::chain;
+use super::{ClustersetKey, Clustersets, Offered};
+use crate::clusterset::departures::{Parts, StandingParts};
+use crate::clusterset::members::{ReadClusterset, Served};
 use crate::import::Imported;
-use crate::import::observe::StandingParts;
+use crate::import::plan::Present;
 use crate::import::sources::{Members, MergedName};
-use crate::model::{ClusterId, ClustersetId, Member, Owner, Selection, ServiceRef};
+use crate::model::{ClusterId, ClustersetId, Owner, Selection, ServiceRef};
 use crate::publish::exports::Offer;
-use crate::publish::observe::{ReadClusterset, SharedRegistry};
+use crate::publish::observe::SharedRegistry;
 use crate::publish::shuffle;
-use crate::reconcile::{Invocation, Joined};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
 use crate::report::Mode;
 
 /// The imports of a run.
@@ -32,19 +30,13 @@ pub(super) struct Imports {
 /// A clusterset in one run.
 #[derive(Default)]
 pub(super) struct Clusterset {
-    /// What was read of it: nothing if there is a problem.
-    read: ReadClusterset,
-    /// The reason why nothing could be read.
-    pub(super) problem: Option<String>,
+    /// What was read of it in Cloud Map.
+    pub(super) read: ReadClusterset,
     served: Served,
-    /// The last known holder of each id.
-    holders: BTreeMap<ClusterId, Owner>,
-    /// The members of which this run has written the record, or would write it.
-    written: BTreeSet<ClusterId>,
     /// The clusters of a plan that a sync may make members.
     planned: BTreeMap<ClusterId, Owner>,
-    /// The parts of its imports.
-    standing: StandingParts,
+    /// The parts of its imports that clusters have of which Cloud Map is the source.
+    parts: Parts,
     /// What any of its clusters imports.
     selection: Option<Selection>,
 }
@@ -72,6 +64,10 @@ impl Clustersets<'_> {
             }
             importers.push((index, joined));
         }
+        for (_, joined) in &importers {
+            let Some(set) = sets.get_mut(&self.key(joined)) else { continue };
+            set.add_parts(joined);
+        }
         let reads = sets.iter_mut();
         let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));
         let reads: Vec<_> = reads.collect();
@@ -90,7 +86,7 @@ impl Clustersets<'_> {
                     return is_unfamiliar.then_some((index, imported));
                 }
                 let read_again =
-                    |name, holders| Box::pin(self.read_again(set, joined, name, holders)) as _;
+                    |name, present| Box::pin(self.read_again(set, joined, name, present)) as _;
                 let is_selected = selections.of(index).is_some();
                 Some((index, joined.import(known, is_selected, &read_again).await?))
             }
@@ -120,9 +116,9 @@ impl Clustersets<'_> {
         set: &Clusterset,
         importer: &Joined<'_>,
         name: ServiceRef,
-        holders: BTreeSet<ClusterId>,
+        present: Present,
     ) -> Option<MergedName> {
-        let Clusterset { served, holders: known, written, .. } = set;
+        let served = &set.served;
         let selection = &Selection::service(name.clone());
         let clusterset = &importer.member.clusterset;
         let exporters = self.joined().filter(|(_, joined)| {
@@ -143,87 +139,54 @@ impl Clustersets<'_> {
             members: served.members.clone(),
             is_fresh: false,
         };
+        let mut parts = Parts::new();
+        present.add_parts(&name, &served, &mut parts);
         let registry = self.registry(importer);
-        let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
-        let read =
-            read.inspect_err(|error| tracing::warn!("{name} not read again: {}", chain(error)));
-        let read = read.ok()?;
+        let read = registry
+            .read_clusterset(
+                selection.names(),
+                StandingParts { clusterset, served: &served, parts },
+            )
+            .await;
+        if let Some(problem) = read.problem {
+            tracing::warn!("{name} not read again: {problem}");
+            return None;
+        }
         let stale_before = self.invocation.stale_before();
-        let mut members = Members::new(&read.registry, clusterset, &served, stale_before);
-        members.is_complete = read.has_all_members;
-        members.holders.clone_from(known);
-        members.written.clone_from(written);
-        Some(importer.known(&members, &name, &holders))
+        let members = Members::new(&read, clusterset, &served, stale_before);
+        Some(importer.known(&members, &name, &present.holders()))
     }
 }
 
 impl Clusterset {
-    fn add(&mut self, joined: &Joined) {
-        if let Some(objects) = &joined.objects {
-            for (part, addresses) in objects.standing(&joined.owner) {
-                self.standing.entry(part).or_default().extend(addresses);
-            }
-        }
+    fn add(&mut self, joined: &Joined<'_>) {
         self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
         let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
         self.selection = all.reduce(Selection::union);
     }
 
-    /// Reads, after the objects of the imports, what they rest on in Cloud Map.
-    async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let names = self.selection.as_ref().and_then(Selection::names);
-        let read = async {
-            let mut read = registry.read_clusterset(clusterset, names, &self.served).await?;
-            let lacking = self.lacking(&read, clusterset);
-            if !lacking.is_empty() {
-                let served = (&self.served, &lacking);
-                registry.read_parts_again(&mut read, clusterset, served).await?;
-            }
-            Ok::<_, Arc<cloud_map::Error>>(read)
-        };
-        match read.await {
-            Ok(read) => self.read = read,
-            Err(error) => self.problem = Some(chain(&error)),
-        }
-        // The run may have written some since.
-        self.holders = registry.holders(clusterset);
-        let ids = self.served.members.keys();
-        let is_written = |id: &&ClusterId| {
-            let cluster = ClusterId::clone(id);
-            registry.has_written(&Member { cluster, clusterset: clusterset.clone() })
-        };
-        self.written = ids.filter(is_written).cloned().collect();
-        for (id, owner) in &self.planned {
-            if !self.holders.contains_key(id) {
-                self.holders.insert(id.clone(), owner.clone());
-                self.written.insert(id.clone());
+    /// Adds the parts of a cluster's imports, once all clusters are known that take part.
+    fn add_parts(&mut self, joined: &Joined<'_>) {
+        if let Some(objects) = &joined.objects {
+            for (part, endpoints) in objects.parts(&joined.owner, &self.served) {
+                self.parts.entry(part).or_default().extend(endpoints);
             }
         }
     }
 
-    /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none,
-    /// unless an import would end with them: another cluster may export its name in a service that counts no instance yet.
-    fn lacking(
-        &self,
-        read: &ReadClusterset,
-        clusterset: &ClustersetId,
-    ) -> BTreeSet<(ServiceRef, ClusterId)> {
-        let read_there = |(name, cluster): &(ServiceRef, ClusterId)| {
-            self.served.read.get(cluster).filter(|read| read.covers(name))
-        };
-        let is_shown = |part: &(ServiceRef, ClusterId), addresses| match read_there(part) {
-            Some(read) => read.exports(&part.0),
-            None if self.served.exports(&part.1) => true,
-            None => members::shows(&read.registry, clusterset, (&part.0, &part.1), addresses),
-        };
-        let (shown, lacking): (Vec<_>, Vec<_>) =
-            self.standing.iter().partition(|(part, addresses)| is_shown(part, addresses));
-        let exported: BTreeSet<&ServiceRef> =
-            shown.into_iter().map(|((name, _), _)| name).collect();
-        let lacking = lacking.into_iter().map(|(part, _)| part);
-        let lacking =
-            lacking.filter(|part| read_there(part).is_none() || !exported.contains(&part.0));
-        lacking.cloned().collect()
+    /// Reads, after the objects of the imports, what they rest on in Cloud Map.
+    async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
+        let names = self.selection.as_ref().and_then(Selection::names);
+        let parts = std::mem::take(&mut self.parts);
+        self.read = registry
+            .read_clusterset(names, StandingParts { clusterset, served: &self.served, parts })
+            .await;
+        for (id, owner) in &self.planned {
+            if !self.read.holders.contains_key(id) {
+                self.read.holders.insert(id.clone(), owner.clone());
+                self.read.written.insert(id.clone());
+            }
+        }
     }
 
     /// Everything that is known about it.
@@ -232,13 +195,6 @@ impl Clusterset {
         clusterset: &'s ClustersetId,
         invocation: &Invocation<'_>,
     ) -> Members<'s> {
-        let ReadClusterset { registry, has_all_members, .. } = &self.read;
-        let stale_before = invocation.stale_before();
-        let mut members = Members::new(registry, clusterset, &self.served, stale_before);
-        members.is_complete = *has_all_members;
-        members.is_unread = self.problem.is_some();
-        members.holders.clone_from(&self.holders);
-        members.written.clone_from(&self.written);
-        members
+        Members::new(&self.read, clusterset, &self.served, invocation.stale_before())
     }
 }

@@ -23,12 +23,12 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 
-use super::run::{CONCURRENT_CLUSTERS, Registries};
+use super::run::Registries;
 use super::{Function, Selections};
 use crate::clients::RegistryKey;
 use crate::model::{ClustersetId, Line, Selection};
 use crate::publish::{exports, observe, shuffle};
-use crate::reconcile::{Invocation, Joined};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
 use crate::report::Mode;
 
 /// The clusters that take part in a clusterset, by their index in the settings.

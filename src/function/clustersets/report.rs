@@ -44,7 +44,7 @@ impl Clustersets<'_> {
                 && let Some((key, set)) = sets.get_key_value(&self.key(joined))
             {
                 let known = set.members(&key.1, invocation);
-                report.lines.extend(set.problem.clone().map(Line::unreadable));
+                report.lines.extend(set.read.problem.clone().map(Line::unreadable));
                 let imported = imported.remove(index);
                 self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {

@@ -176,11 +176,6 @@ impl Sources {
         self.is_read = false;
     }
 
-    /// Whether this invocation read the exports of a cluster there.
-    pub(super) fn is_read_there(&self, cluster: &ClusterId) -> bool {
-        self.read(cluster).is_some_and(Read::is_read_there)
-    }
-
     /// Whether nothing is known about the exports of a cluster.
     pub fn is_unread(&self, cluster: &ClusterId) -> bool {
         self.read(cluster) == Some(&Read::Unread)

@@ -46,8 +46,6 @@ pub struct Part {
     pub present: usize,
     pub left: usize,
     pub is_unread: bool,
-    /// Whether this run has read in the exporter itself that it still exports the name.
-    pub was_read: bool,
 }
 
 /// The number of ready endpoints by exporting cluster.
@@ -66,28 +64,21 @@ impl Tally {
         if ends && others(&before) == 0 {
             lost = 1;
         }
-        // An import that stays is still exported, so its export was scaled down, if that was seen in the exporters:
-        // Cloud Map may be another one, or not show all.
-        let was_read = !ends
-            && before.iter().all(|(cluster, count)| {
-                ready.get(cluster).is_some_and(|left| left >= count)
-                    || cluster == own
-                    || basis.sources.is_read_there(cluster)
-            });
         // In an excluded namespace the ServiceImport takes no note.
         let has_room = basis.import().is_some() && basis.namespace == NamespaceState::Active;
         let parts = before.keys().chain(ready.keys()).filter(|cluster| *cluster != own);
         let parts = parts.map(|cluster| {
             let count = |ready: &Ready| ready.get(cluster).copied().unwrap_or_default();
             let is_unread = basis.sources.is_unread(cluster);
-            let was_read = !ends && basis.sources.is_read_there(cluster);
-            let part = Part { present: count(&before), left: count(ready), is_unread, was_read };
+            let part = Part { present: count(&before), left: count(ready), is_unread };
             (cluster.clone(), part)
         });
         Self {
             parts: parts.collect(),
             present: basis.import().map_or(0, |_| others(&before).max(1)),
-            loss: Loss { lost, left: others(ready), was_read, has_room },
+            // An import that stays is still exported, so its export was scaled down: its cluster says so, or Cloud Map has
+            // answered for each endpoint that it does not have it.
+            loss: Loss { lost, left: others(ready), was_read: !ends, has_room },
             unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
             endpoints: count(ready, |_| true),
         }
@@ -209,19 +200,18 @@ impl GuardedRun<'_> {
         let exporters: BTreeSet<&ClusterId> =
             tallies.values().flat_map(|tally| tally.parts.keys()).collect();
         let by_exporter = exporters.into_iter().filter_map(|exporter| {
-            let parts = tallies.iter().filter_map(|(name, tally)| {
-                Some((name, tally.loss.has_room, tally.parts.get(exporter)?))
-            });
+            let parts = tallies
+                .iter()
+                .filter_map(|(name, tally)| Some((name, tally.loss, tally.parts.get(exporter)?)));
             let mut instances = 0;
             let mut unread = 0;
             let mut losses = Losses::new();
-            for (name, has_room, part) in parts {
+            for (name, of_name, part) in parts {
                 let count = if part.is_unread { &mut unread } else { &mut instances };
                 *count += part.present;
-                let Part { present, left, was_read, .. } = *part;
+                let Part { present, left, .. } = *part;
                 if left < present {
-                    let loss = Loss { lost: present - left, left, was_read, has_room };
-                    losses.insert(name.clone(), loss);
+                    losses.insert(name.clone(), Loss { lost: present - left, left, ..of_name });
                 }
             }
             let noted = |name: &ServiceRef| notes.get(name)?.of_part(exporter);

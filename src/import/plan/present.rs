@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::change::{Change, Content, Kind, ObjectRef, Write};
 use super::ownership::OWNER_LABEL;
+use crate::clusterset::departures::{PartEndpoint, Parts};
+use crate::clusterset::members::Served;
 use crate::model::{
     ClusterId, ClustersetService, Condition, ExportedPort, Family, Properties, ServiceRef,
 };
@@ -176,6 +178,20 @@ impl Present {
     /// The clusters with a part in it, whoever's the objects are.
     pub fn holders(&self) -> BTreeSet<ClusterId> {
         holders_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))
+    }
+
+    /// Adds its parts, those of served clusters without endpoints.
+    pub fn add_parts(&self, name: &ServiceRef, served: &Served, parts: &mut Parts) {
+        for cluster in self.holders() {
+            parts.entry((name.clone(), cluster)).or_default();
+        }
+        for slice in &self.slices {
+            let cluster = slice.source().filter(|cluster| !served.exports(cluster));
+            if let Some(cluster) = cluster {
+                let part = parts.entry((name.clone(), cluster)).or_default();
+                part.extend(slice.part_endpoints());
+            }
+        }
     }
 
     /// Takes over an object as the API server has it.
@@ -393,6 +409,15 @@ impl Slice {
     /// The addresses that identify its endpoints.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.endpoints.iter().filter_map(SliceEndpoint::address)
+    }
+
+    /// Its endpoints, each with one of its ports.
+    fn part_endpoints(&self) -> impl Iterator<Item = PartEndpoint> {
+        self.addresses().flat_map(|address| {
+            let ports = self.ports.iter().map(|port| Some((port.protocol, port.number)));
+            let without = self.ports.is_empty().then_some(None);
+            ports.chain(without).map(move |port| PartEndpoint { address, port })
+        })
     }
 
     /// The cluster that its label names. `None` if it is missing or no cluster id.

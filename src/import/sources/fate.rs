@@ -126,7 +126,7 @@ impl Members<'_> {
             }
         }
         let instances = self.places.get(name).into_iter().flatten();
-        for (_, of_instance) in instances.flat_map(|key| self.registry.instances(key)) {
+        for (_, of_instance) in instances.flat_map(|key| self.read.registry.instances(key)) {
             let cluster = attributes::cluster_of(of_instance);
             let is_served = cluster.as_ref().is_some_and(|cluster| !self.is_of_cloud_map(cluster));
             if !attributes::is_exported_to(of_instance, self.clusterset) || is_served {

@@ -100,10 +100,10 @@ impl<'a> Members<'a> {
         let mut all = Vec::new();
         let mut skipped = Vec::new();
         for key in self.places.get(name).into_iter().flatten() {
-            if let Some(problem) = &self.registry.services[*key].unreadable {
+            if let Some(problem) = &self.read.registry.services[*key].unreadable {
                 return Err(problem.clone());
             }
-            for (id, attributes) in self.registry.instances(key) {
+            for (id, attributes) in self.read.registry.instances(key) {
                 if Owner::of(attributes).is_some_and(|owner| self.served.is_exporter(&owner)) {
                     continue;
                 }
@@ -122,7 +122,7 @@ impl<'a> Members<'a> {
             return BTreeSet::new();
         }
         // In a namespace that is shown there may be no service of a name without endpoints.
-        let mut namespaces = self.registry.namespaces.values();
+        let mut namespaces = self.read.registry.namespaces.values();
         let is_shown = namespaces.any(|namespace| namespace.name == name.namespace);
         let exporters = exports.iter().map(|it| &it.cluster);
         let is_hidden =
@@ -145,12 +145,13 @@ impl<'a> Members<'a> {
         };
         let own: Vec<_> = instances.iter().filter(|(_, it)| is_own(it)).collect();
         let records = self.records.get(cluster);
-        let is_unknown = |it: &MemberRecords| {
-            it.unread.is_some() || it.unusable.iter().any(|it| it.may_be_of(name))
+        let is_unknown = |records: &MemberRecords| {
+            records.unread.is_some() || records.unusable.iter().any(|it| it.may_be_of(name))
         };
-        // Its record may have been written since the members were listed.
-        let is_new = !self.is_complete && records.is_none();
-        if records.is_some_and(is_unknown) || is_new && own.iter().any(|(_, it)| it.is_marked) {
+        // Somebody has deleted the records, or the list of members lacks them.
+        let has_no_record = records.is_none_or(|records| records.holder.is_none());
+        let has_marked_instance = own.iter().any(|(_, instance)| instance.is_marked);
+        if records.is_some_and(is_unknown) || has_no_record && has_marked_instance {
             return None;
         }
         let export = match record {

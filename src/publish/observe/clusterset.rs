@@ -3,6 +3,7 @@
 //! time.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 
 use futures_util::{StreamExt, stream};
 
@@ -10,20 +11,12 @@ use super::mirror::{Namespaces, Services};
 use super::{FEW, Failure, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::attributes::is_exported_to;
+use crate::clusterset::departures::{InstanceIds, StandingParts};
 use crate::clusterset::id;
-use crate::clusterset::members::{self, Served};
+use crate::clusterset::members::{self, ReadClusterset, Served};
 use crate::clusterset::record::{self, ClusterRecord};
+use crate::error::chain;
 use crate::model::{ClusterId, ClustersetId, Namespace, Owner, Registry, ServiceKey, ServiceRef};
-
-/// The part of Cloud Map that an import rests on; by default nothing.
-#[derive(Default)]
-pub struct ReadClusterset {
-    pub registry: Registry,
-    /// Whether the services of the records were listed in this invocation, so that no member is missing.
-    pub has_all_members: bool,
-    /// The services that may have been read before the objects of the imports were; `None`: any.
-    earlier: Option<BTreeSet<ServiceKey>>,
-}
 
 impl Served {
     /// The services of names that other clusters export, and that were not read in this invocation: an endpoint that is
@@ -69,17 +62,40 @@ impl Served {
 }
 
 impl SharedRegistry {
-    /// The part of Cloud Map that an import rests on: the records of all members, and the services of these names, if
-    /// there are any. All of it if it was read as a whole in this invocation.
+    /// The part of Cloud Map that imports rest on, which have these parts: the records of all members, and the services of these
+    /// names, if there are any. All of it if it was read as a whole in this invocation. If namespaces or services could not be
+    /// listed to the end, nothing but the holders of ids is known.
+    pub async fn read_clusterset(
+        &self,
+        names: Option<&BTreeSet<ServiceRef>>,
+        standing: StandingParts<'_>,
+    ) -> ReadClusterset {
+        let StandingParts { clusterset, served, .. } = standing;
+        let read = async {
+            let (mut registry, has_all_members) =
+                self.read_members(clusterset, names, served).await?;
+            self.read_departures(&mut registry, &standing).await?;
+            Ok::<_, Failure>(ReadClusterset { registry, has_all_members, ..Default::default() })
+        };
+        let read = read.await.unwrap_or_else(|error| {
+            let problem = Some(chain(&error));
+            ReadClusterset { problem, ..ReadClusterset::default() }
+        });
+        // The run may have written records since.
+        let holders = self.holders(clusterset);
+        ReadClusterset { holders, written: self.written_in(clusterset), ..read }
+    }
+
+    /// What [`Self::read_clusterset`] reads first, and whether the services of all members were listed in this invocation.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed to the end.
-    pub async fn read_clusterset(
+    async fn read_members(
         &self,
         clusterset: &ClustersetId,
         names: Option<&BTreeSet<ServiceRef>>,
         served: &Served,
-    ) -> Result<ReadClusterset, Failure> {
+    ) -> Result<(Registry, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let known = self.known().await;
         let may_be_old = known.is_some() || names.is_some();
@@ -102,7 +118,7 @@ impl SharedRegistry {
             served.leave_other_records_out(&mut registry, clusterset);
             let keys = served.old_exports(&registry, clusterset);
             self.at_least(&mut registry, &keys, self.take_moment()).await?;
-            return Ok(ReadClusterset { registry, has_all_members: true, earlier: None });
+            return Ok((registry, true));
         };
         let (members, mut has_all_members) =
             self.members(clusterset, &registry.namespaces, served).await?;
@@ -115,25 +131,19 @@ impl SharedRegistry {
             self.read_records(&mut registry, names, served).await?;
         }
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
-        // An export step that this import rests on read its services after the objects of the import.
-        let mut known = BTreeSet::new();
-        if !served.read.is_empty() {
-            let mirror = self.memory.mirror();
-            let read = keys.iter().filter(|key| mirror.read_since(key, self.began).is_some());
-            known.extend(read.cloned());
-        }
         if !served.is_fresh && !has_exports(&registry) {
             // No record exports these names, and lists of services are scarce.
-            keys.retain(|key| known.contains(key) || self.may_exist(key));
+            let mirror = self.memory.mirror();
+            keys.retain(|key| mirror.may_exist(key, self.began.at));
         }
         if has_exports(&registry) {
             self.look_for_exports(&mut registry, names).await?;
         }
-        let now = self.take_moment();
-        let since = if served.read.is_empty() { now } else { self.began };
+        // An export that this import rests on may have read its services in this run.
+        let since = if served.read.is_empty() { self.take_moment() } else { self.began };
         self.at_least(&mut registry, &keys, since).await?;
         served.leave_other_records_out(&mut registry, clusterset);
-        Ok(ReadClusterset { registry, has_all_members, earlier: Some(known) })
+        Ok((registry, has_all_members))
     }
 
     /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
@@ -172,76 +182,59 @@ impl SharedRegistry {
         self.at_least(registry, &unknown, self.began).await
     }
 
-    /// Lists once more what does not show these parts of imports: it may have been read before they came, or the count of
-    /// its instances is late.
+    /// Asks for what would leave imports by its id: a list may lack it. `registry` has what Cloud Map has of it then, and a
+    /// service of which an answer failed is unreadable.
     ///
     /// # Errors
-    /// Returns an error if the members could not be listed to the end.
-    pub async fn read_parts_again(
-        &self,
-        read: &mut ReadClusterset,
-        clusterset: &ClustersetId,
-        (served, lacking): (&Served, &BTreeSet<(ServiceRef, ClusterId)>),
-    ) -> Result<(), Failure> {
-        let of_records = record::namespace(clusterset);
-        let ReadClusterset { registry, earlier, .. } = read;
-        let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
-        let namespaces: Vec<Namespace> = namespaces.cloned().collect();
-        let records = lacking.iter().flat_map(|(_, cluster)| {
-            namespaces.iter().map(|namespace| ServiceKey::new(namespace, cluster.as_str()))
-        });
-        let records: BTreeSet<ServiceKey> = records.collect();
-        let names = lacking.iter().map(|(name, _)| name.clone()).collect();
-        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
-        keys.extend(records.iter().cloned());
-        match earlier {
-            Some(earlier) => {
-                keys.retain(|key| earlier.contains(key));
-                for key in &records {
-                    let lacking = lacking.iter().filter(|(_, of)| key.name == of.as_str());
-                    let ids = lacking.map(|(name, _)| id::export_record(name)).collect();
-                    self.read_record_again(registry, key, &ids).await;
-                }
-            }
-            None if records.iter().any(|key| !registry.services.contains_key(key)) => {
-                // A member may have joined since.
-                let now = self.take_moment();
-                for (key, service) in self.list_services(namespaces.iter(), now).await? {
-                    registry.services.entry(key).or_insert(service);
-                }
-            }
-            None => {}
-        }
-        let is_readable = |key: &ServiceKey| {
-            registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
-        };
-        keys.retain(is_readable);
-        self.at_least(registry, &keys, self.take_moment()).await?;
-        served.leave_other_records_out(registry, clusterset);
-        Ok(())
-    }
-
-    /// Reads the record of a member about itself, and those of exports, if it exports none of the names: its own one may be
-    /// gone though it is remembered, or say that it only imports, since a function that does was the last one to write it.
-    async fn read_record_again(
+    /// Returns an error if services could not be listed to the end.
+    async fn read_departures(
         &self,
         registry: &mut Registry,
-        key: &ServiceKey,
-        exports: &BTreeSet<String>,
-    ) {
-        let Some(service) = registry.services.get_mut(key) else { return };
-        let mut known = service.instances.iter().flat_map(|it| it.keys());
-        if known.all(|it| it == id::CLUSTER_RECORD) {
-            self.forget_cluster_record(key);
-            self.read_these(key, service, exports).await;
+        standing: &StandingParts<'_>,
+    ) -> Result<(), Failure> {
+        let departing = standing.departing(registry);
+        let is_unknown = |key: &ServiceKey| !registry.services.contains_key(key);
+        if departing.record_services(registry).iter().any(is_unknown) {
+            // A member may have joined since.
+            let of_records = record::namespace(standing.clusterset);
+            let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
+            let listed = self.list_services(namespaces, self.take_moment()).await?;
+            for (key, service) in listed {
+                registry.services.entry(key).or_insert(service);
+            }
         }
+        self.read_by_ids(registry, departing.records(registry)).await;
+        standing.served.leave_other_records_out(registry, standing.clusterset);
+        self.read_by_ids(registry, departing.instances(registry)).await;
+        // Another cluster may export the name in a service that the lists do not count an instance of yet.
+        let ending = standing.ending(registry);
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&ending).collect();
+        keys.retain(|key| registry.services.get(key).is_some_and(|it| it.unreadable.is_none()));
+        self.at_least(registry, &keys, self.take_moment()).await
     }
 
-    /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
-    fn may_exist(&self, key: &ServiceKey) -> bool {
-        let mirror = self.memory.mirror();
-        mirror.listed(key).is_some()
-            || mirror.recent_services(&key.namespace, self.began.at).is_none()
+    /// Adds the instances that Cloud Map has under these ids to `registry`.
+    async fn read_by_ids(&self, registry: &mut Registry, ids: InstanceIds) {
+        let mut asked = Vec::new();
+        for (key, ids) in ids {
+            let Some(service) = registry.services.get(&key) else { continue };
+            if service.unreadable.is_none() && !ids.is_empty() {
+                asked.push((key, service.without_reads(), ids));
+            }
+        }
+        let reads = asked.into_iter().map(|(key, mut service, ids)| async move {
+            self.cloud_map.read_some(&mut service, &ids).await;
+            (key, service)
+        });
+        let mut reads = pin!(stream::iter(reads).buffer_unordered(SIDE_BY_SIDE));
+        while let Some((key, answered)) = reads.next().await {
+            let Some(service) = registry.services.get_mut(&key) else { continue };
+            service.unreadable = answered.unreadable;
+            for (id, attributes) in answered.instances.iter().flatten() {
+                let known = service.instances.get_or_insert_default();
+                known.insert(id.clone(), attributes.clone());
+            }
+        }
     }
 
     /// The services of the records of all members, without instances, and whether they were listed now.

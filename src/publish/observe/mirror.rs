@@ -149,6 +149,11 @@ impl Mirror {
         Some(self.services.get(key)?.listed.clone())
     }
 
+    /// Whether a service may exist: it has an entry, or its namespace was not listed recently.
+    pub fn may_exist(&self, key: &ServiceKey, now: Timestamp) -> bool {
+        self.services.contains_key(key) || self.recent_services(&key.namespace, now).is_none()
+    }
+
     /// The same with the instances, if these were read at or after a moment.
     pub fn service(&self, key: &ServiceKey, since: Moment) -> Option<CloudMapService> {
         Some(self.services.get(key)?.since(since))

@@ -30,7 +30,6 @@ use crate::publish::plan::{Observation, Rules, services, unread};
 use mirror::Namespaces;
 
 pub use budget::ReadLimit;
-pub use clusterset::ReadClusterset;
 pub use registry::{Memory, SharedRegistry};
 
 /// The number of Services read side by side.
@@ -337,9 +336,11 @@ impl SharedRegistry {
         self.written().insert(member.clone());
     }
 
-    /// Whether this invocation has written the record of a member.
-    pub fn has_written(&self, member: &Member) -> bool {
-        self.written().contains(member)
+    /// The members of a clusterset of which this invocation has written the record.
+    pub(super) fn written_in(&self, clusterset: &ClustersetId) -> BTreeSet<ClusterId> {
+        let written = self.written();
+        let of_set = written.iter().filter(|member| member.clusterset == *clusterset);
+        of_set.map(|member| member.cluster.clone()).collect()
     }
 
     fn written(&self) -> MutexGuard<'_, BTreeSet<Member>> {

@@ -3,6 +3,7 @@
 mod accounts;
 mod bad_registry;
 mod calls;
+mod departures;
 mod doctor;
 mod explain;
 mod exports;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use cloud_map_sync::clusterset::members::Served;
+use cloud_map_sync::clusterset::members::{ReadClusterset, Served};
 use cloud_map_sync::clusterset::record::{self, ClusterRecord, ExportRecord};
 use cloud_map_sync::clusterset::{attributes, attributes::endpoints_of, id};
 use cloud_map_sync::model::attributes::Marks;
@@ -22,7 +22,7 @@ pub const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 pub struct Clusterset {
     pub id: ClustersetId,
     pub members: Vec<(Member, ClusterArn)>,
-    pub registry: Registry,
+    pub read: ReadClusterset,
     pub served: Served,
 }
 
@@ -31,7 +31,12 @@ impl Clusterset {
         let id = ClustersetId::parse("bench").expect("an id");
         let members = (0..members).map(|index| member(index, &id)).collect();
         let served = Served { owner_id: "cloud-map-sync".into(), ..Served::default() };
-        let mut all = Self { id, members, registry: registry(), served };
+        let read = ReadClusterset {
+            registry: registry(),
+            has_all_members: true,
+            ..ReadClusterset::default()
+        };
+        let mut all = Self { id, members, read, served };
         for (index, (member, arn)) in all.members.clone().into_iter().enumerate() {
             let of_member =
                 |export: usize| (place(export), service(&member, (index, export), endpoints));
@@ -88,7 +93,7 @@ impl Clusterset {
         let ServiceRef { namespace, name } = place;
         let key = ServiceKey { namespace: format!("ns-{namespace}"), name: name.clone() };
         let empty = || CloudMapService::created(name.clone(), name, ServiceKind::Http);
-        let service = self.registry.services.entry(key).or_insert_with(empty);
+        let service = self.read.registry.services.entry(key).or_insert_with(empty);
         service.instances.get_or_insert_default().insert(id, attributes);
     }
 }

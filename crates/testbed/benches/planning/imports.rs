@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use cloud_map_sync::guard::{Extent, Guard};
@@ -58,8 +58,8 @@ impl World {
 
     /// Plans the imports of all members, as one invocation does.
     fn plan_all(&self) -> Vec<Imported> {
-        let Clusterset { id, members, registry, served } = &self.clusterset;
-        let known = Members::new(registry, id, served, Timestamp::UNIX_EPOCH);
+        let Clusterset { id, members, read, served } = &self.clusterset;
+        let known = Members::new(read, id, served, Timestamp::UNIX_EPOCH);
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let importers = members.iter().zip(&self.objects);
         let all = importers.map(|((member, arn), objects)| {
@@ -71,11 +71,10 @@ impl World {
             };
             let cluster = arn.clone();
             let of_records = Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Exports };
-            let allows = |_: &str, _: IpAddr| true;
             let importing = Importing {
                 kubernetes: &self.kubernetes,
                 owner: &self.owner,
-                importer: Importer { member, owner: &of_records, allows: &allows },
+                importer: Importer { member, owner: &of_records, name_policy: None },
                 objects,
                 writes: false,
                 policy: Policy::Sync,

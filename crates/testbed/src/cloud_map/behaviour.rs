@@ -1,7 +1,7 @@
 //! The settings of the stand-in for a test: durations, delays and limits. The defaults are short, so that a test in
 //! real time is fast; the real service takes seconds for an operation and publishes no limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub struct Behaviour {
     pub list_lag: Duration,
     /// The name of the namespace in whose services the lists count no instance: the count may be late.
     pub uncounted: &'static str,
+    /// The ids of instances that ListInstances leaves out: a list in pages may miss one while others come and go.
+    pub unlisted: BTreeSet<String>,
     /// From the end of an operation until DiscoverInstances shows it.
     pub discover_lag: Duration,
     /// The most items on a page, whatever MaxResults says (it may not ask for more than 100).
@@ -68,6 +70,7 @@ impl Default for Behaviour {
             latency: Duration::ZERO,
             list_lag: Duration::ZERO,
             uncounted: "",
+            unlisted: BTreeSet::new(),
             discover_lag: Duration::ZERO,
             page_limit: 100,
             instances_per_namespace: 2000,

@@ -162,7 +162,9 @@ impl State {
         let page =
             Page::read(input, &format!("instances of {service_id}"), self.behaviour.page_limit)?;
         let service = &self.services[&service_id];
-        let listed = service.listed(self.now).map(|(id, it)| (id, show_instance(id, it)));
+        let shown = service.listed(self.now);
+        let shown = shown.filter(|(id, _)| !self.behaviour.unlisted.contains(id.as_str()));
+        let listed = shown.map(|(id, it)| (id, show_instance(id, it)));
         let (page, token) = page.cut(listed);
         let owner = self.owner_of(&service.namespace);
         Ok(with_token(json!({ "ResourceOwner": owner, "Instances": page }), token))

@@ -145,7 +145,7 @@ fn the_tables_and_pictures_of_the_page_about_scale_are_the_commands() {
 #[test]
 fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
     use scale::deployment::{LONGEST, SCHEDULES, SIDE_BY_SIDE};
-    let function = include_str!("../../../../src/function/run.rs");
+    let function = include_str!("../../../../src/reconcile.rs");
     assert!(function.contains(&format!("const CONCURRENT_CLUSTERS: usize = {SIDE_BY_SIDE};")));
     let template = include_str!("../../../../template.yaml");
     let allowed = |parameter: &str| {

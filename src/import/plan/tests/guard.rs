@@ -19,8 +19,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     let tally = |(name, present, lost, ends): &(&str, usize, usize, bool)| {
         let left = present - lost;
         let lost = *lost;
-        let was_read = !ends && !name.ends_with("seen in Cloud Map");
-        let loss = Loss { lost, left, was_read, has_room: true };
+        let loss = Loss { lost, left, was_read: !ends, has_room: true };
         let tally = Tally { present: *present, loss, ..Tally::default() };
         (ServiceRef::new("shop", *name), tally)
     };
@@ -51,7 +50,6 @@ fn loss_past_both_limits_is_held_unless_one_import_is_scaled_down() {
         (&[("a", 2, 2, true), ("b", 1, 1, true)], None),
         // Its export still stands.
         (&[("a", 8, 8, false), ("b", 1, 0, false)], None),
-        (&[("a seen in Cloud Map", 8, 8, false), ("b", 1, 0, false)], Some(GuardState::Held)),
         (&[("a", 8, 8, true), ("b", 1, 0, false)], Some(GuardState::Held)),
         // Imports without endpoints count as one.
         (
@@ -161,7 +159,7 @@ fn part_of_each_exporter_is_measured_by_itself() {
     let exporters: Vec<ClusterId> =
         (0..10).map(|index| ClusterId::parse(&format!("c{index}")).expect("an id")).collect();
     let tally = |left: usize| {
-        let part = Part { present: 4, left: 4, is_unread: false, was_read: true };
+        let part = Part { present: 4, left: 4, is_unread: false };
         let parts = exporters.iter().map(|exporter| (exporter.clone(), part));
         let mut parts: BTreeMap<ClusterId, Part> = parts.collect();
         parts.insert(exporters[3].clone(), Part { left, ..part });

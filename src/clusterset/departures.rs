@@ -1,0 +1,184 @@
+//! What imports have, and Cloud Map as a run has read it lacks: exports and endpoints of clusters that other functions or
+//! AWS's controllers serve. The read may be older than the import, and a list in pages may miss an instance while others
+//! come and go. So Cloud Map is asked for each by its id before it leaves an import. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::attributes;
+use super::id::{self, CLUSTER_RECORD};
+use super::members::Served;
+use super::record::{self, ExportRecord, Record, namespace};
+use crate::model::attributes::{IPV4, IPV6};
+use crate::model::{
+    ClusterId, ClustersetId, Flow, PortOfService, Protocol, Registry, ServiceKey, ServiceRef,
+};
+
+/// The parts of imports, by name and exporting cluster, with their endpoints.
+pub type Parts = BTreeMap<(ServiceRef, ClusterId), BTreeSet<PartEndpoint>>;
+
+/// An endpoint in an import, with one of its ports if it has any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartEndpoint {
+    pub address: IpAddr,
+    pub port: Option<(Protocol, u16)>,
+}
+
+/// Ids of instances, by their Cloud Map service.
+pub type InstanceIds = BTreeMap<ServiceKey, BTreeSet<String>>;
+
+/// The parts of the imports in a clusterset. Those of served clusters have no endpoints here: Cloud Map is not asked what they
+/// export.
+#[derive(Debug)]
+pub struct StandingParts<'a> {
+    pub clusterset: &'a ClustersetId,
+    pub served: &'a Served,
+    pub parts: Parts,
+}
+
+impl StandingParts<'_> {
+    /// The parts that a registry does not show as they stand.
+    #[must_use]
+    pub fn departing(&self, registry: &Registry) -> Self {
+        let mut departing = Parts::new();
+        for ((name, cluster), endpoints) in &self.parts {
+            let shown = Shown::of(registry, self.clusterset, name, cluster);
+            let is_shown = |endpoint: &PartEndpoint| shown.addresses.contains(&endpoint.address);
+            let stands = shown.is_exported() && endpoints.iter().all(is_shown);
+            if !stands && !self.served.exports(cluster) {
+                departing.insert((name.clone(), cluster.clone()), endpoints.clone());
+            }
+        }
+        Self { parts: departing, ..*self }
+    }
+
+    /// The Cloud Map services that the records of these parts are in, also those that the registry lacks.
+    pub fn record_services(&self, registry: &Registry) -> BTreeSet<ServiceKey> {
+        let of_records = namespace(self.clusterset);
+        let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
+        let keys = namespaces.flat_map(|namespace| {
+            let clusters = self.parts.keys().map(|(_, cluster)| cluster.as_str());
+            clusters.map(|cluster| ServiceKey::new(namespace, cluster))
+        });
+        keys.collect()
+    }
+
+    /// The records of these parts that the registry lacks.
+    pub fn records(&self, registry: &Registry) -> InstanceIds {
+        let mut ids = InstanceIds::new();
+        for key in self.record_services(registry) {
+            let of_member = self.parts.keys().filter(|(_, cluster)| key.name == cluster.as_str());
+            let exports = of_member.map(|(name, _)| id::export_record(name));
+            let all = exports.chain([CLUSTER_RECORD.to_owned()]);
+            let missing = all.filter(|record| registry.instance(&key, record).is_none()).collect();
+            ids.insert(key, missing);
+        }
+        ids
+    }
+
+    /// The instances of these parts that the registry lacks, by the ids that their exporter gives them: a record says who
+    /// that is. A member without a record of the export has ended it, and one without any record is AWS's controller.
+    pub fn instances(&self, registry: &Registry) -> InstanceIds {
+        let mut ids = InstanceIds::new();
+        for ((name, cluster), endpoints) in &self.parts {
+            let shown = Shown::of(registry, self.clusterset, name, cluster);
+            let lacking = endpoints.iter().filter(|it| !shown.addresses.contains(&it.address));
+            let of_part: BTreeSet<String> = match &shown.record {
+                Some(record) => lacking.flat_map(|endpoint| of_record(record, endpoint)).collect(),
+                None if shown.is_member => continue,
+                None => lacking.filter_map(of_aws).collect(),
+            };
+            let names = BTreeSet::from([name.clone()]);
+            for key in registry.keys_named(&names).filter(|key| !registry.is_never_read(key)) {
+                ids.entry(key).or_default().extend(of_part.iter().cloned());
+            }
+        }
+        ids
+    }
+
+    /// The names of imports without any part whose cluster exports the name still, or may do so.
+    pub fn ending(&self, registry: &Registry) -> BTreeSet<ServiceRef> {
+        let mut names: BTreeSet<ServiceRef> =
+            self.parts.keys().map(|(name, _)| name.clone()).collect();
+        for (name, cluster) in self.parts.keys() {
+            let is_exported = if self.served.exports(cluster) {
+                let read = self.served.read.get(cluster).filter(|read| read.covers(name));
+                read.is_none_or(|read| read.exports(name))
+            } else {
+                Shown::of(registry, self.clusterset, name, cluster).is_exported()
+            };
+            if is_exported {
+                names.remove(name);
+            }
+        }
+        names
+    }
+}
+
+/// The ids that an endpoint may have: a port of the import does not say which port of the exporter's Service it is.
+fn of_record(record: &ExportRecord, endpoint: &PartEndpoint) -> Vec<String> {
+    let ExportRecord { owner, service, export, .. } = record;
+    let PartEndpoint { address, port } = *endpoint;
+    let Some((protocol, number)) = port else {
+        return vec![id::instance(owner, service, address, None)];
+    };
+    let ports = export.ports.iter().filter(|port| port.protocol == protocol);
+    let ids = ports.map(|port| {
+        let of_service = PortOfService { protocol, name: port.name.clone() };
+        id::instance(owner, service, address, Some((number, &of_service)))
+    });
+    ids.collect()
+}
+
+fn of_aws(endpoint: &PartEndpoint) -> Option<String> {
+    let (protocol, number) = endpoint.port?;
+    Some(id::instance_of_aws(endpoint.address, protocol, number))
+}
+
+/// A part of an import as a registry shows it.
+#[derive(Default)]
+struct Shown {
+    /// Whether it has the record of the export, readable or not.
+    has_record: bool,
+    record: Option<ExportRecord>,
+    /// Whether the exporter has a record of itself.
+    is_member: bool,
+    /// Whether it has an instance of AWS's controller, which writes no records.
+    is_of_aws: bool,
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Shown {
+    fn is_exported(&self) -> bool {
+        self.has_record || self.is_of_aws
+    }
+
+    fn of(
+        registry: &Registry,
+        clusterset: &ClustersetId,
+        name: &ServiceRef,
+        cluster: &ClusterId,
+    ) -> Self {
+        let mut shown = Self::default();
+        for key in registry.keys_named(&BTreeSet::from([name.clone()])) {
+            let instances = registry.instances(&key).map(|(_, attributes)| attributes);
+            for instance in instances.filter(|it| attributes::is_of(it, clusterset, cluster)) {
+                shown.is_of_aws |= !Flow::Exports.has_marked(instance);
+                let address = instance.get(IPV4).or_else(|| instance.get(IPV6));
+                shown.addresses.extend(address.and_then(|text| text.parse::<IpAddr>().ok()));
+            }
+        }
+        let of_records = namespace(clusterset);
+        for namespace in registry.namespaces.values().filter(|it| it.name == of_records) {
+            let key = ServiceKey::new(namespace, cluster.as_str());
+            shown.is_member |= registry.instance(&key, CLUSTER_RECORD).is_some();
+            let id = id::export_record(name);
+            let Some(attributes) = registry.instance(&key, &id) else { continue };
+            shown.has_record = true;
+            if let Ok(Some(Record::Export(record))) = record::read(cluster, &id, attributes) {
+                shown.record = Some(record);
+            }
+        }
+        shown
+    }
+}
