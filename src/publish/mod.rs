@@ -251,7 +251,7 @@ impl<'a> Execution<'a> {
     /// Returns an error if the cluster could not be read.
     pub async fn read_endpoints(&self, services: Desired) -> Result<Desired, observe::Error> {
         match self.world {
-            Some(world) => world.observe_endpoints(services).await,
+            Some(world) => world.with_endpoints(services).await,
             None => Ok(services),
         }
     }

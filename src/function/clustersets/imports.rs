@@ -45,24 +45,16 @@ impl Clustersets<'_> {
     /// Imports the exports of all members into all clusters that take part.
     pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
+        let is_left_alone = |index| matches!(offered.get(&index), Some(Offer::LeftAlone));
+        let importers: Vec<(usize, &Joined<'_>)> =
+            self.joined().filter(|(index, _)| !is_left_alone(*index)).collect();
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
-        let mut importers = Vec::new();
-        for (index, joined) in self.joined() {
-            let exports = offered.remove(&index);
-            let key = self.key(joined);
-            let set = sets.entry(key).or_insert_with(|| self.clusterset(joined));
-            match exports {
-                Some(Offer::LeftAlone) => continue,
-                Some(Offer::Exports(exports)) => {
-                    set.served.read.insert(joined.member.cluster.clone(), *exports);
-                }
-                None => {}
+        for (index, joined) in &importers {
+            let set = sets.entry(self.key(joined)).or_insert_with(|| self.clusterset(joined));
+            if let Some(Offer::Exports(exports)) = offered.remove(index) {
+                set.served.read.insert(joined.member.cluster.clone(), *exports);
             }
-            set.add(joined);
-            if invocation.mode != Mode::Sync && joined.may_become_a_member() {
-                set.planned.insert(joined.member.cluster.clone(), joined.owner_of_records());
-            }
-            importers.push((index, joined));
+            set.add(joined, invocation.mode);
         }
         for (_, joined) in &importers {
             let Some(set) = sets.get_mut(&self.key(joined)) else { continue };
@@ -159,8 +151,12 @@ impl Clustersets<'_> {
 }
 
 impl Clusterset {
-    fn add(&mut self, joined: &Joined<'_>) {
+    /// Adds a cluster that takes part.
+    fn add(&mut self, joined: &Joined<'_>, mode: Mode) {
         self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
+        if mode != Mode::Sync && joined.may_become_a_member() {
+            self.planned.insert(joined.member.cluster.clone(), joined.owner_of_records());
+        }
         let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
         self.selection = all.reduce(Selection::union);
     }

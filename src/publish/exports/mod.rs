@@ -255,7 +255,7 @@ pub async fn in_cluster(
     selection: &Selection,
     deadline: Deadline,
 ) -> Option<ReadExports> {
-    let read = deadline.until_stop(world.read_claims_with_endpoints(selection)).await.ok()?;
+    let read = deadline.until_stop(world.read_selected(selection)).await.ok()?;
     let desired =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
     desired.of_aws.is_empty().then(|| allowed(world, selection, &desired))

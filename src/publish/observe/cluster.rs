@@ -118,7 +118,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Reads the claims of the cluster. The names that they mean are read before others from now on.
+    /// Reads all claims of the cluster, without endpoints. The names that they mean are read before others from now on.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read, or the namespaces.
@@ -146,10 +146,10 @@ impl World<'_> {
     /// Returns an error if the cluster could not be read, or the namespaces.
     pub async fn read_cluster(&self, selection: &Selection) -> Result<Desired, Error> {
         if *selection == Selection::Everything && self.owner.flow == Flow::Annotations {
-            return self.observe_endpoints(self.read_claims().await?).await;
+            return self.with_endpoints(self.read_claims().await?).await;
         }
         let Some(services) = selection.names() else {
-            return self.read_claims_with_endpoints(selection).await;
+            return self.read_selected(selection).await;
         };
         let services = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let claims = self.claims_of(selection);
@@ -163,13 +163,10 @@ impl World<'_> {
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.
-    pub async fn read_claims_with_endpoints(
-        &self,
-        selection: &Selection,
-    ) -> Result<Desired, Error> {
+    pub async fn read_selected(&self, selection: &Selection) -> Result<Desired, Error> {
         let mut claims = self.claims_of(selection).await?;
         claims.services.retain(|service, _| selection.contains(service));
-        self.observe_endpoints(claims).await
+        self.with_endpoints(claims).await
     }
 
     /// The cluster with what the process knows of Cloud Map, whenever it read that: of each name that it has not read, nothing.
@@ -351,13 +348,13 @@ impl World<'_> {
         Ok(services)
     }
 
-    /// Reads the endpoints of `services` again.
+    /// These claims with the endpoints of their Services as they are now.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.
-    pub async fn observe_endpoints(&self, mut services: Desired) -> Result<Desired, Error> {
-        let all = services.services.keys().cloned().collect();
-        self.read_endpoints(&mut services, &all).await?;
-        Ok(services)
+    pub async fn with_endpoints(&self, mut claims: Desired) -> Result<Desired, Error> {
+        let services = claims.services.keys().cloned().collect();
+        self.read_endpoints(&mut claims, &services).await?;
+        Ok(claims)
     }
 }

@@ -125,16 +125,18 @@ impl World<'_> {
         selection: &Selection,
         read: Desired,
     ) -> Result<Observation, Error> {
-        let mut all = read;
-        if let Selection::Only { namespaces, services, .. } = selection {
-            let mut part = self.observe_part(selection, namespaces, services, all).await?;
-            if part.left.is_empty() || !self.registry.can_read_all_soon() {
-                self.complete(&mut part).await?;
-                self.remember(&part, false);
-                return Ok(part);
+        let all = match selection {
+            Selection::Everything => read,
+            Selection::Only { namespaces, services } => {
+                let mut part = self.observe_part(selection, namespaces, services, read).await?;
+                if part.left.is_empty() || !self.registry.can_read_all_soon() {
+                    self.complete(&mut part).await?;
+                    self.remember(&part, false);
+                    return Ok(part);
+                }
+                self.read_claims().await?
             }
-            all = self.read_claims().await?;
-        }
+        };
         let mut whole = self.observe_whole(selection, all).await?;
         self.complete(&mut whole).await?;
         self.remember(&whole, whole.registry.is_whole());
