@@ -193,11 +193,11 @@ impl Function {
     }
 }
 
-/// Whether a retry can complete nothing of these selections. The reports are by the cluster's index in the settings.
+/// Whether a retry can complete nothing of these selections in their own clusters. Another importer that has failed follows in
+/// its next full sync. The reports are by the cluster's index in the settings.
 fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>) -> bool {
     let is_complete = |(index, selection)| {
         clusters.get(&index).is_some_and(|cluster| cluster.is_complete_for(selection))
-            && clusters.values().all(|cluster| cluster.is_followed(selection))
     };
     selections.iter().all(is_complete)
 }

@@ -34,17 +34,11 @@ impl ClusterReport {
         is_read && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
     }
 
-    /// Whether no failed change of the clusterset is left that a retry can make for the selected Services. A cluster that
-    /// could not be read follows by its own full sync, unless a message names it.
-    pub fn is_followed(&self, selection: &Selection) -> bool {
-        let mut open = self.multi_cluster.iter().flat_map(|part| &part.unfinished);
-        !open.any(|service| selection.contains(service))
-    }
-
-    /// The same for a cluster that a message names.
-    pub fn is_imported(&self, selection: &Selection) -> bool {
-        let is_read = !self.multi_cluster.as_ref().is_some_and(MultiClusterReport::has_failed);
-        is_read && self.is_followed(selection)
+    /// Whether the cluster's part in its clusterset was read, and no failed change is left there that a retry can make for the
+    /// selected Services.
+    fn is_imported(&self, selection: &Selection) -> bool {
+        let Some(part) = &self.multi_cluster else { return true };
+        !part.has_failed() && !part.unfinished.iter().any(|service| selection.contains(service))
     }
 
     /// Whether no work that a retry can complete is left for the selected Services. A full sync is followed by the next one.
