@@ -16,7 +16,7 @@ use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     Attributes, ClusterArn, ClusterId, ClustersetId, Endpoint, EndpointPort, Export,
     ExportedEndpoint, ExportedPort, ExportedService, Flow, ImportType, Owner, PortOfService,
-    Protocol, Timestamp, is_dns_label, is_dns_subdomain, is_publishable,
+    Protocol, Timestamp, is_dns_label, is_dns_subdomain, is_label_word, is_publishable,
 };
 
 const ENDPOINT_PORT_NAME: &str = "ENDPOINT_PORT_NAME";
@@ -128,6 +128,12 @@ pub fn is_exported_to(attributes: &Attributes, clusterset: &ClustersetId) -> boo
     attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str())
 }
 
+/// Whether an attribute is a valid age of an export. Our importers take the age from the record of the export, so an export
+/// that is made again needs no rewrite of all its instances: each gets the new age with its next change.
+pub fn is_age_of_export(key: &str, attributes: &Attributes) -> bool {
+    key == CREATED && attributes.get(key).and_then(timestamp).is_some()
+}
+
 /// Whether an instance says that it belongs to any clusterset.
 pub fn is_of_a_clusterset(attributes: &Attributes) -> bool {
     attributes.contains_key(CLUSTERSET_ID)
@@ -169,7 +175,7 @@ fn endpoint(
         is_leaving: false,
         hostname: name(HOSTNAME, is_dns_label),
         node: name(NODENAME, is_dns_subdomain),
-        zone: name(AVAILABILITY_ZONE, is_dns_label),
+        zone: name(AVAILABILITY_ZONE, is_label_word),
         region: name(REGION, is_dns_label),
     })
 }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::adopt::Adopted;
 use super::removals::{DeregisterReason, Exchange, WaitsFor};
+use crate::clusterset::attributes::is_age_of_export;
 use crate::model::attributes::{EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, POD, PORT, SCHEMA};
 use crate::model::{
     Attributes, InstanceKey, NewService, Owner, Place, Policy, RoutingPolicy, ServiceKind,
@@ -297,12 +298,12 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The attributes that differ. The version in the marks and the initial health are not compared.
+    /// The attributes that differ. The version in the marks, the initial health and the age of an export are not compared.
     pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
         let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
         let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
         differing
-            .filter(|key| present.get(key) != wanted.get(key))
+            .filter(|key| present.get(key) != wanted.get(key) && !is_age_of_export(key, present))
             .map(|key| Self {
                 attribute: key.to_owned(),
                 present: present.get(key).map(str::to_owned),

@@ -6,11 +6,11 @@ use cloud_map_sync::cloud_map::LocalHost;
 use serde_json::{Value, json};
 
 use super::{
-    CREATED, Members, RECORD, condition, exported, held_back, imported, imported_from, in_full,
-    message_of, pods, slices, web,
+    CREATED, LATER, Members, RECORD, condition, exported, exported_at, held_back, imported,
+    imported_from, in_full, message_of, pods, slices, web,
 };
 use crate::fleet::refs;
-use crate::run::{sync, synced};
+use crate::run::{report, sync, sync_of, synced};
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 /// An ECS task or any other client of Cloud Map, by the command of the README.
@@ -294,4 +294,62 @@ async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
     sync(&function).await;
     sync(&function).await;
     assert_eq!(ready(held), "True Exported");
+}
+
+/// A release may delete its objects and make them again. Importers take the age of an export from its record.
+#[tokio::test]
+async fn export_that_is_made_again_rewrites_its_record_and_no_instance() {
+    let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
+    let Members { blue, fleet, .. } = &members;
+    let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
+    exported_at(&members.green, other, &["10.1.0.1"], LATER);
+    members.converge().await;
+    assert_eq!(condition(blue, "web", "Conflict"), "True PortConflict");
+    let port = |cluster: &KubernetesServer| {
+        cluster.service_import("shop", "web").expect("an import")["spec"]["ports"][0]["port"]
+            .clone()
+    };
+    assert_eq!(port(blue), 80);
+    let before = instances_of(&members, "10.0.0.");
+    blue.unexport("shop", "web");
+    blue.put(Export::new("shop", "web").created("2026-03-01T00:00:00Z").into());
+
+    synced(&members.function).await;
+
+    assert_eq!(instances_of(&members, "10.0.0."), before);
+    assert_eq!(port(&members.green), 81, "the other one is older now");
+    members.assert_settled().await;
+    let alone = members.serving("green", &[]).await;
+    synced(&alone).await;
+    assert_eq!(port(&members.green), 81, "by the record");
+    pods(blue, "web", &["10.0.0.2", "10.0.0.3"]);
+    members.converge().await;
+    let created = fleet.values("shop", "web", "SERVICE_EXPORT_CREATION_TIMESTAMP");
+    let newest = created.iter().filter(|it| *it == "1772323200000");
+    assert_eq!(newest.count(), 1, "{created:?}");
+}
+
+/// The instances of `shop/web` with addresses that begin so.
+fn instances_of(members: &Members, network: &str) -> Vec<(String, Value)> {
+    let all = members.fleet.instances("shop", "web").into_iter();
+    let own = all.filter(|(_, it)| it["AWS_INSTANCE_IPV4"].starts_with(network));
+    own.map(|(id, attributes)| (id, json!(attributes))).collect()
+}
+
+/// A label has it, as that of a node in a data centre may.
+#[tokio::test]
+async fn zone_that_is_no_dns_name_is_in_the_import_whatever_the_source() {
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    members.blue.pods("shop", "web", &[Pod::new("web-1", "10.0.0.1").zone("DC1_east")]);
+    members.converge().await;
+    let zone = || slices(&members.green, "web")[0]["endpoints"][0]["zone"].clone();
+    assert_eq!(zone(), "DC1_east");
+    let alone = members.serving("green", &[]).await;
+
+    for function in [&members.function, &alone] {
+        for payload in [sync_of("green", "web"), json!({ "action": "sync" })] {
+            report(function, &payload).await;
+            assert_eq!(zone(), "DC1_east", "{payload}");
+        }
+    }
 }
