@@ -277,9 +277,9 @@ impl ImportRun<'_> {
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
         let member = importer.member;
-        let merged = self.exports.named.merged.as_ref();
-        let exists = merged.is_some();
-        let merged = merged.filter(|it| it.service.clusters.contains(&member.cluster)).cloned();
+        let exists = self.exports.named.merged.is_some();
+        let merged = self.exports.named.merged_of_all();
+        let merged = merged.filter(|merged| merged.service.clusters.contains(&member.cluster));
         let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|it| it.ips.clone());
         // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.

@@ -179,9 +179,9 @@ impl<'a> Members<'a> {
         placed.find(|it| id::derived_service(it) == derived.name)
     }
 
-    /// All exports of a name, merged.
+    /// All exports of a name, merged; `None` if a member that may export the name was not read.
     pub fn merged(&self, name: &ServiceRef) -> Option<Arc<Merged>> {
-        self.named(name).merged.clone()
+        self.named(name).merged_of_all()
     }
 
     /// The exports of one name, for an importing cluster of which the import has parts of these `holders`.

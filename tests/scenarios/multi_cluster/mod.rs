@@ -3,6 +3,7 @@
 mod accounts;
 mod bad_registry;
 mod calls;
+mod conditions;
 mod departures;
 mod doctor;
 mod explain;
