@@ -1,12 +1,12 @@
-//! The conditions of a `ServiceExport`: from the outcome of the export in a run and the conflicts of its name to the
-//! conditions to apply, or none if the status has them.
+//! The conditions of a `ServiceExport`: from the outcome of the export in a run and the conflicts of its name, or the reason
+//! why its whole cluster is held back, to the conditions to apply, or none if the status has them.
 
 #[cfg(test)]
 mod tests;
 
 use crate::clusterset::merge::Merged;
 use crate::model::{
-    Condition, FALSE, NotExportable, ServiceExport, TRUE, Time, Timestamp, UNKNOWN,
+    Condition, FALSE, Line, NotExportable, ServiceExport, TRUE, Time, Timestamp, UNKNOWN,
 };
 
 /// The outcome of an export in a run.
@@ -70,6 +70,20 @@ pub fn conditions_to_apply(
     (!export.has_exactly(&wanted)).then_some(wanted)
 }
 
+/// The conditions to apply to an export of a cluster that is held back as a whole, or `None` if the status has them. `Ready`
+/// says why; the others stay as they are.
+pub fn conditions_if_held_back(
+    export: &ServiceExport,
+    obstacle: &Line,
+    now: Timestamp,
+) -> Option<Vec<Condition>> {
+    let why = (FALSE, obstacle.code.to_string(), obstacle.text.clone());
+    let ready = export.condition(READY, why, now);
+    let [valid, conflict] = [VALID, CONFLICT].map(|kind| export.find(kind).cloned());
+    let wanted: Vec<Condition> = [valid, Some(ready), conflict].into_iter().flatten().collect();
+    (!export.has_exactly(&wanted)).then_some(wanted)
+}
+
 impl ServiceExport {
     fn find(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|it| it.type_ == kind)
@@ -112,7 +126,7 @@ impl ServiceExport {
 // | Condition | True | False | Unknown |
 // |---|---|---|---|
 // | Valid | `Valid` | `NoService`, `InvalidServiceType` | |
-// | Ready | `Exported` | `Pending`, `Failed` | `Pending` |
+// | Ready | `Exported` | `Pending`, `Failed`, the code of the obstacle of its cluster | `Pending` |
 // | Conflict | the reasons, joined by commas | `NoConflicts` | |
 
 const VALID: &str = "Valid";

@@ -203,10 +203,10 @@ impl Kubernetes {
     /// One object; `None` if it does not exist.
     ///
     /// # Errors
-    /// Returns an error on any other answer.
+    /// Returns an error on any other answer, also if the kind is not served.
     pub async fn object(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
         let path = path(object.kind, Some(&object.namespace));
-        let read = self.get(&path, &object.name, &noun(object), Status::is_not_found).await;
+        let read = self.get(&path, &object.name, &noun(object), is_absent).await;
         read.map_err(Error::of_multi_cluster)
     }
 
@@ -305,6 +305,12 @@ impl Kubernetes {
     async fn send<T: DeserializeOwned>(&self, request: BuiltRequest) -> Result<T, RequestError> {
         self.client.request(request.map_err(RequestError::BuildRequest)?).await
     }
+}
+
+/// Whether a 404 is about the object. One about the path has no details: the kind is not served.
+pub(super) fn is_absent(status: &Status) -> bool {
+    let has_name = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+    status.is_not_found() && has_name
 }
 
 type BuiltRequest = Result<http::Request<Vec<u8>>, kube::core::request::Error>;

@@ -184,13 +184,11 @@ impl Kubernetes {
     /// Returns an error if a list or a Service could not be read, also if the API is not installed: an export that was
     /// not read is never taken for one that is gone.
     pub async fn exports(&self, selection: &Selection, member: &Member) -> Result<Desired, Error> {
-        let list = async |namespace: Option<&str>| {
-            let list = objects::List::all(Kind::ServiceExport, namespace, "the ServiceExports");
-            self.list(&list, Some).await
-        };
+        let list = async |namespace: Option<&str>| self.list_exports(namespace).await;
         // Without the API the server answers 404, too, but with no name.
-        let get =
-            async |export: &ServiceRef| self.get_of(Kind::ServiceExport, export, is_absent).await;
+        let get = async |export: &ServiceRef| {
+            self.get_of(Kind::ServiceExport, export, objects::is_absent).await
+        };
         let exports = read_selected(selection, list, get).await.map_err(Error::of_multi_cluster)?;
         let names: BTreeSet<ServiceRef> =
             exports.iter().map(|it: &ExportObject| it.metadata.name()).collect();
@@ -199,17 +197,40 @@ impl Kubernetes {
                 |service: Service| names.contains(&service.metadata.name()).then_some(service);
             self.list(&objects::List::all(Kind::Service, None, "the Services"), keep).await
         };
-        let get = async |service: &ServiceRef| self.get_of(Kind::Service, service, is_absent).await;
+        let get = async |service: &ServiceRef| {
+            self.get_of(Kind::Service, service, objects::is_absent).await
+        };
         let services = read_selected(&Selection::services(names.clone()), list, get).await?;
         let services = services.into_iter().map(|service| (service.metadata.name(), service));
         Ok(desired_exports(exports, &services.collect(), member))
     }
+
+    /// Every ServiceExport of the cluster, without its Service.
+    ///
+    /// # Errors
+    /// Returns an error if the list could not be read.
+    pub async fn service_exports(&self) -> Result<BTreeMap<ServiceRef, ServiceExport>, Error> {
+        let listed = self.list_exports(None).await.map_err(Error::of_multi_cluster)?;
+        let exports = listed.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
+        Ok(exports.map(|export| (export.metadata.name(), service_export(export))).collect())
+    }
+
+    async fn list_exports(&self, namespace: Option<&str>) -> Result<Vec<ExportObject>, Error> {
+        let list = objects::List::all(Kind::ServiceExport, namespace, "the ServiceExports");
+        self.list(&list, Some).await
+    }
 }
 
-/// Whether a 404 is about the object. One about the path has no details.
-fn is_absent(status: &Status) -> bool {
-    let names_it = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
-    status.is_not_found() && names_it
+fn service_export(object: &ExportObject) -> ServiceExport {
+    // A condition that is none of the API, which another writer may have stored, is left out.
+    let condition = |condition: &Value| Condition::deserialize(condition).ok();
+    let conditions = object.status["conditions"].as_array().into_iter().flatten();
+    ServiceExport {
+        uid: object.metadata.uid.clone(),
+        generation: object.metadata.generation,
+        conditions: conditions.filter_map(condition).collect(),
+        obstacle: None,
+    }
 }
 
 /// Prefixes of labels and annotations that other programs act on, or that are ours. They are not exported.
@@ -242,15 +263,8 @@ fn desired_exports(
         if object.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        // One that is none of the API, which another writer may have stored, is left out.
-        let condition = |it: &Value| Condition::deserialize(it).ok();
-        let conditions = object.status["conditions"].as_array().into_iter().flatten();
-        let mut export = ServiceExport {
-            uid: object.metadata.uid.clone(),
-            generation: object.metadata.generation,
-            conditions: conditions.filter_map(condition).collect(),
-            obstacle: None,
-        };
+        let name = object.metadata.name();
+        let mut export = service_export(&object);
         match exportable(services.get(&name)).and_then(|it| exported(object, it, member)) {
             Ok(published) => _ = desired.services.insert(name.clone(), published),
             Err(obstacle) => export.obstacle = Some(obstacle),

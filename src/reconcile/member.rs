@@ -8,7 +8,9 @@ use serde_json::json;
 
 use super::Invocation;
 use crate::clients::Connection;
-use crate::clusterset::conditions::{ExportOutcome, conditions_to_apply, turned_bad};
+use crate::clusterset::conditions::{
+    ExportOutcome, conditions_if_held_back, conditions_to_apply, turned_bad,
+};
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::members::{
     CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, cluster_id, clusterset_id,
@@ -20,7 +22,7 @@ use crate::import::{Imported, plan, sources};
 use crate::kubernetes::{Error, ErrorClass, Kubernetes};
 use crate::model::{
     ClusterArn, Condition, EXPORTED, Kind, Line, Member, Notice, ObjectRef, Outcome, Owner,
-    ReadExports, Selection, ServiceRef, Tone, Word,
+    ReadExports, Selection, ServiceExport, ServiceRef, Tone, Word,
 };
 use crate::publish::exports::{
     self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
@@ -70,7 +72,9 @@ impl Invocation<'_> {
             let is_reused = connection.reused;
             let member = match self.read_member(cluster, connection, selection).await {
                 // Only this error: a server that does not answer would take its 30 seconds twice.
-                Err(Refused::Cluster(error)) if is_reused && error.is_failed_handshake() => {
+                Err(Refused::Unread(observe::Error::Kubernetes(error)))
+                    if is_reused && error.is_failed_handshake() =>
+                {
                     match self.reconnect(cluster).await {
                         Ok(connection) => self.read_member(cluster, connection, selection).await,
                         Err(error) => return Err(unread(&error)),
@@ -127,7 +131,7 @@ impl Invocation<'_> {
                 Ok(read) => objects = Some(read),
                 Err(error) if error.class == ErrorClass::Unreachable => return Err(error.into()),
                 // It answers, and may answer for the exports.
-                Err(error) => unread_imports = Some(unread(&error)),
+                Err(error) => unread_imports = Some(Refused::from(error).into()),
             }
         }
         if let Some(import) = objects.iter().flat_map(Objects::of_aws).next() {
@@ -243,7 +247,7 @@ impl Joined<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
         offer: impl FnOnce(Offer) + Send + Sync,
-    ) -> Result<Option<PublishedExports>, Box<Line>> {
+    ) -> Result<Option<PublishedExports>, Refused> {
         let purpose = match &self.objects {
             _ if self.exports() => Purpose::Sync,
             Some(_) if *selection == Selection::Everything => Purpose::Introduction,
@@ -282,7 +286,6 @@ impl Joined<'_> {
         report: &mut MultiClusterReport,
     ) {
         let mut statuses = Vec::new();
-        let mut notices = Vec::new();
         for (service, outcome) in &exported.outcomes {
             let Some(export) = exported.exports().get(service) else { continue };
             let merged = imported.and_then(|it| it.imports.get(service)?.merged.clone());
@@ -295,37 +298,90 @@ impl Joined<'_> {
             let problem = outcome.problem();
             report.lines.extend(problem.map(|(reason, detail)| held_back(service, reason, detail)));
             let wanted = conditions_to_apply(export, outcome, merged, self.invocation.now);
-            let Some(wanted) = wanted else { continue };
-            let worse = turned_bad(export, &wanted).into_iter();
-            notices.extend(worse.map(|(reason, note)| Notice {
-                about: Kind::ServiceExport,
-                tone: Tone::Warning,
-                service: service.clone(),
-                uid: export.uid.clone(),
-                line: Line::new('!', reason, note, Outcome::Remark),
-            }));
-            statuses.push((service, wanted));
+            statuses.extend(wanted.map(|conditions| ExportStatus { service, export, conditions }));
         }
-        if self.invocation.mode == Mode::Sync {
-            let writes = statuses.iter().map(|(service, it)| self.write_status(service, it));
-            let written: Vec<_> = stream::iter(writes).buffered(SIDE_BY_SIDE).collect().await;
-            for (service, is_unfinished, result) in written.into_iter().flatten() {
-                report.unfinished.extend(is_unfinished.then(|| service.clone()));
-                let status = Line::new('~', "status", "", result).about(service.clone());
-                report.lines.push(Line { object: Some(service.to_string()), ..status });
+        self.invocation.write_statuses(&self.connection.kubernetes, &statuses, report).await;
+    }
+}
+
+/// The conditions to write on a ServiceExport.
+struct ExportStatus<'e> {
+    service: &'e ServiceRef,
+    /// As it was read.
+    export: &'e ServiceExport,
+    conditions: Vec<Condition>,
+}
+
+impl ExportStatus<'_> {
+    /// The warnings about the conditions that turn bad by it.
+    fn warnings(&self) -> impl Iterator<Item = Notice> {
+        let worse = turned_bad(self.export, &self.conditions).into_iter();
+        worse.map(|(reason, note)| Notice {
+            about: Kind::ServiceExport,
+            tone: Tone::Warning,
+            service: self.service.clone(),
+            uid: self.export.uid.clone(),
+            line: Line::new('!', reason, note, Outcome::Remark),
+        })
+    }
+}
+
+impl Invocation<'_> {
+    /// Writes on each export of a cluster that is held back as a whole why that is.
+    pub async fn write_obstacle(
+        &self,
+        cluster: &Cluster,
+        obstacle: &Line,
+        report: &mut MultiClusterReport,
+    ) {
+        let Ok(connection) = self.connect(cluster).await else { return };
+        let kubernetes = &connection.kubernetes;
+        let exports = match kubernetes.service_exports().await {
+            Ok(exports) => exports,
+            // The obstacle is that the API is not installed.
+            Err(error) if error.is_not_found() => return,
+            Err(error) => {
+                tracing::warn!("conditions not written: {}", chain(&error));
+                return;
             }
-            self.invocation.create_events(&self.connection.kubernetes, &notices).await;
+        };
+        let statuses = exports.iter().filter_map(|(service, export)| {
+            let conditions = conditions_if_held_back(export, obstacle, self.now)?;
+            Some(ExportStatus { service, export, conditions })
+        });
+        let statuses: Vec<ExportStatus> = statuses.collect();
+        self.write_statuses(kubernetes, &statuses, report).await;
+    }
+
+    /// Writes statuses, with an Event for each condition that turns bad. Those that were not written are in the report.
+    async fn write_statuses(
+        &self,
+        kubernetes: &Kubernetes,
+        statuses: &[ExportStatus<'_>],
+        report: &mut MultiClusterReport,
+    ) {
+        if self.mode != Mode::Sync {
+            return;
         }
+        let writes = statuses.iter().map(|status| self.write_status(kubernetes, status));
+        let written: Vec<_> = stream::iter(writes).buffered(SIDE_BY_SIDE).collect().await;
+        for (service, is_unfinished, result) in written.into_iter().flatten() {
+            report.unfinished.extend(is_unfinished.then(|| service.clone()));
+            let status = Line::new('~', "status", "", result).about(service.clone());
+            report.lines.push(Line { object: Some(service.to_string()), ..status });
+        }
+        let warnings: Vec<Notice> = statuses.iter().flat_map(ExportStatus::warnings).collect();
+        self.create_events(kubernetes, &warnings).await;
     }
 
     /// Writes a status. Returns the problem if it was not written, and whether a retry can write it. The status of an
     /// export that is gone is none.
     async fn write_status<'s>(
         &self,
-        service: &'s ServiceRef,
-        conditions: &[Condition],
+        kubernetes: &Kubernetes,
+        ExportStatus { service, conditions, .. }: &ExportStatus<'s>,
     ) -> Option<(&'s ServiceRef, bool, Outcome)> {
-        if !self.invocation.deadline.is_open() {
+        if !self.deadline.is_open() {
             return Some((service, true, Outcome::undone("the time of the run was over")));
         }
         let object = ObjectRef::of(service, Kind::ServiceExport, &service.name);
@@ -335,7 +391,7 @@ impl Joined<'_> {
             "metadata": {"namespace": service.namespace, "name": service.name},
             "status": {"conditions": conditions},
         });
-        let written = self.connection.kubernetes.apply_status(&object, &status).await;
+        let written = kubernetes.apply_status(&object, &status).await;
         let error = written.err().filter(|error| !error.is_not_found())?;
         let text = format!("conditions not written: {}", chain(&error));
         Some((service, !error.is_permanent(), Outcome::Failed { error: text }))

@@ -71,7 +71,7 @@ impl Invocation<'_> {
             match joined.export(registry, &Selection::Everything, drop).await {
                 Ok(Some(exported)) => check_exports(&exported, &joined, checks),
                 Ok(None) => {}
-                Err(refused) => checks.push(failed("exports", &refused)),
+                Err(refused) => checks.push(failed("exports", &(&refused).into())),
             }
         }
         if let Some(read) = registry.known().await {

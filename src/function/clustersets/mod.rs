@@ -35,7 +35,7 @@ use crate::report::Mode;
 pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Box<Line>>>;
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
-type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, Box<Line>>>;
+type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, exports::Refused>>;
 
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
 type Offered = BTreeMap<usize, exports::Offer>;

@@ -14,7 +14,7 @@ use crate::kubernetes::Kubernetes;
 use crate::model::{Kind, Line, Outcome, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
 use crate::reconcile::Joined;
-use crate::report::{ClusterReport, Counts, MultiClusterReport};
+use crate::report::{ClusterReport, Counts, Mode, MultiClusterReport};
 
 impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
@@ -29,9 +29,11 @@ impl Clustersets<'_> {
                 joined.as_ref().map_or_else(Some, |joined| joined.unread_imports.as_ref());
             report.lines.extend(obstacle.map(|obstacle| (**obstacle).clone()));
             let exported = exports.remove(index);
-            if let Some(Err(obstacle)) = &exported {
-                report.lines.push((**obstacle).clone());
-            }
+            // Imports may have the same obstacle.
+            let refused = exported.as_ref().and_then(|exported| exported.as_ref().err());
+            let refused = refused.map(Line::from).filter(|line| !report.lines.contains(line));
+            report.lines.extend(refused);
+            self.write_obstacle(*index, exported.as_ref(), &mut report).await;
             if let Some(Ok(exported)) = &exported {
                 report.add_exports(exported);
                 let is_whole = selections.of(*index) == Some(&Selection::Everything);
@@ -59,11 +61,34 @@ impl Clustersets<'_> {
         }
     }
 
+    /// Writes on each export why the whole cluster is held back, if that concerns its exports. Only a full sync does, since a
+    /// message may find another reason.
+    async fn write_obstacle(
+        &self,
+        index: usize,
+        exported: Option<&Result<PublishedExports, Refused>>,
+        report: &mut MultiClusterReport,
+    ) {
+        let Self { function, invocation, selections, members, .. } = *self;
+        let cluster = &function.settings.clusters[index];
+        let exports = function.settings.multi_cluster_of(cluster).exports();
+        let is_whole = selections.of(index) == Some(&Selection::Everything);
+        if !exports || !is_whole || invocation.mode != Mode::Sync {
+            return;
+        }
+        let obstacle = match (&members[&index], exported) {
+            (Err(obstacle), _) if !obstacle.is_open() => Line::clone(obstacle),
+            (Ok(_), Some(Err(refused))) if refused.concerns_exports() => refused.into(),
+            _ => return,
+        };
+        invocation.write_obstacle(cluster, &obstacle, report).await;
+    }
+
     /// Writes the conditions of the exports, and adds them and the imports to the report.
     async fn report_imports(
         &self,
         (joined, known): (&Joined<'_>, &sources::Members<'_>),
-        exported: Option<Result<PublishedExports, Box<Line>>>,
+        exported: Option<Result<PublishedExports, Refused>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
     ) {

@@ -232,14 +232,15 @@ pub enum StandingImports {
 }
 
 impl StandingImports {
-    /// Asks the cluster if it is not known. Without an answer they may stand.
+    /// Asks the cluster if it is not known. Without an answer they may stand, and of a kind that is not served there are none.
     async fn stand(&self, world: &World<'_>) -> bool {
         match self {
             Self::Stand => true,
             Self::None => false,
             Self::Unknown { label } => {
                 for kind in [Kind::ServiceImport, Kind::EndpointSlice] {
-                    if world.kubernetes.has_objects(kind, label).await.unwrap_or(true) {
+                    let stands = world.kubernetes.has_objects(kind, label).await;
+                    if stands.unwrap_or_else(|error| !error.is_not_found()) {
                         return true;
                     }
                 }

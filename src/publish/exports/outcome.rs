@@ -8,6 +8,7 @@ use super::records::Kept;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::{id, members, record};
 use crate::error::chain;
+use crate::kubernetes;
 use crate::model::{
     Attributes, ClusterId, Export, Line, Outcome, Owner, Selection, ServiceExport, ServiceRef,
     Verb, count_each, join,
@@ -187,7 +188,8 @@ pub enum Refused {
     #[error(transparent)]
     NoMember(#[from] members::NoMember),
     #[error(
-        "the cluster does not serve multicluster.x-k8s.io/v1beta1: install mcs-api v0.5.0 or newer: {INSTALL}"
+        "the cluster does not serve the ServiceExports and ServiceImports of multicluster.x-k8s.io/v1beta1: install mcs-api v0.5.0 \
+         or newer: {INSTALL}"
     )]
     NoApi,
     #[error(
@@ -235,9 +237,7 @@ pub enum Refused {
     Unreadable(String),
     /// Cluster or Cloud Map.
     #[error(transparent)]
-    Unread(#[from] observe::Error),
-    #[error(transparent)]
-    Cluster(#[from] crate::kubernetes::Error),
+    Unread(observe::Error),
 }
 
 /// Installs the definitions of the API.
@@ -273,19 +273,62 @@ impl Refused {
             Self::NotYetMember => "NotYetMember",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",
             Self::NoRecord(_) => "NoRecord",
-            Self::Unreadable(_) | Self::Unread(_) | Self::Cluster(_) => "Unreadable",
+            Self::Unreadable(_) | Self::Unread(_) => "Unreadable",
+        }
+    }
+
+    /// Whether each export of the cluster gets the reason as its condition: a person has to act, and the exports belong to
+    /// nobody else. Another controller or installation writes their conditions itself.
+    pub fn concerns_exports(&self) -> bool {
+        match self {
+            Self::NoMember(_)
+            | Self::ClusterIdTaken { .. }
+            | Self::AmbiguousNamespace(_)
+            | Self::UnfamiliarRegistry
+            | Self::NoNamespace { .. }
+            | Self::IdChanged { .. } => true,
+            Self::NoApi
+            | Self::OtherOwner { .. }
+            | Self::AnotherController { .. }
+            | Self::NoRecord(_)
+            | Self::NotYetMember
+            | Self::Unreadable(_)
+            | Self::Unread(_) => false,
+        }
+    }
+}
+
+/// A read that failed. The API server answers 404 to a list, and to a request for an object without the name of that, if it
+/// does not serve the kind.
+impl From<observe::Error> for Refused {
+    fn from(error: observe::Error) -> Self {
+        match error {
+            observe::Error::Kubernetes(error) if error.is_not_found() => Self::NoApi,
+            error => Self::Unread(error),
+        }
+    }
+}
+
+impl From<kubernetes::Error> for Refused {
+    fn from(error: kubernetes::Error) -> Self {
+        observe::Error::from(error).into()
+    }
+}
+
+impl From<&Refused> for Line {
+    fn from(refused: &Refused) -> Self {
+        let code = refused.code();
+        let text = chain(refused);
+        // Only a read may succeed in the next run.
+        match code {
+            "Unreadable" => Self::unreadable(text),
+            _ => Self::new('!', code, text, Outcome::HeldBack),
         }
     }
 }
 
 impl From<Refused> for Box<Line> {
     fn from(refused: Refused) -> Self {
-        let code = refused.code();
-        let text = chain(&refused);
-        // Only a read may succeed in the next run.
-        Self::new(match code {
-            "Unreadable" => Line::unreadable(text),
-            _ => Line::new('!', code, text, Outcome::HeldBack),
-        })
+        Self::new((&refused).into())
     }
 }

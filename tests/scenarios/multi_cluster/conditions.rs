@@ -1,8 +1,12 @@
-//! The conditions of exports whose answer a run does not know: an exporter of the name was not read.
+//! The conditions of exports whose answer a run does not know: an exporter of the name was not read, or the whole cluster
+//! is held back.
 
 use serde_json::json;
 
-use super::{LATER, Members, condition, exported_at, in_full};
+use super::{
+    CLUSTER_ID, LATER, Members, condition, exported, exported_at, in_full, message_of, obstacles,
+    service, writes,
+};
 use crate::run::{report, sync, sync_of, synced};
 use testbed::kubernetes::ClusterIp;
 
@@ -55,5 +59,43 @@ async fn conflict_stays_as_it_is_while_records_of_another_exporter_are_not_read(
     for payload in [json!({ "action": "sync" }), sync_of("blue", "web")] {
         let report = report(&members.serving("blue", &[]).await, &payload).await;
         assert_eq!(conflict(&members), "True PortConflict", "{}", in_full(&report));
+    }
+}
+
+/// green exports `cart`, and something that only a person can mend keeps it out of the clusterset.
+#[tokio::test]
+async fn exports_of_a_cluster_that_is_held_back_say_why() {
+    type Breaks = fn(&Members);
+    let id = |members: &Members, id: &str| drop(members.green.cluster_property(CLUSTER_ID, id));
+    let cases: [(&str, Breaks); 4] = [
+        ("NoIdentity", |it| assert!(it.green.delete("clusterproperties", "", CLUSTER_ID))),
+        ("InvalidIdentity", |it| drop(it.green.cluster_property(CLUSTER_ID, "No id"))),
+        ("ClusterIdTaken", |it| drop(it.green.cluster_property(CLUSTER_ID, "blue"))),
+        ("ClusterIdChanged", |it| drop(it.green.cluster_property(CLUSTER_ID, "lime"))),
+    ];
+    for (reason, breaks) in cases {
+        let members = Members::with_web(&["10.0.0.1"]).await;
+        exported(&members.green, service("cart"), &["10.1.0.1"]);
+        members.converge().await;
+        breaks(&members);
+        exported(&members.green, service("mail"), &["10.1.0.2"]);
+        let function = members.serving("blue,green", &[]).await;
+
+        let held = sync(&function).await;
+
+        assert_eq!(obstacles(&held, "green"), [reason], "{}", in_full(&held));
+        for name in ["cart", "mail"] {
+            let ready = condition(&members.green, name, "Ready");
+            assert_eq!(ready, format!("False {reason}"), "{name}");
+            assert!(message_of(&members.green, name, "Ready").len() > 40, "{reason}");
+        }
+        assert_eq!(condition(&members.green, "cart", "Valid"), "True Valid", "{reason}");
+        members.forget();
+        sync(&function).await;
+        report(&function, &sync_of("green", "mail")).await;
+        assert_eq!(writes(&members.green), [""; 0], "{reason}: it was said");
+        id(&members, "green");
+        members.converge().await;
+        assert_eq!(condition(&members.green, "cart", "Ready"), "True Exported", "{reason}");
     }
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::fleet::{annotated, give_pods};
 use crate::queue::batch_about;
-use crate::run::{purge, sync, synced};
+use crate::run::{purge, report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 use testbed::function::invoke;
 use testbed::kubernetes;
@@ -60,6 +60,35 @@ async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
     members.converge().await;
 
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080");
+}
+
+#[tokio::test]
+async fn definitions_that_are_not_all_there_or_of_an_older_version_are_reported_as_such() {
+    type Breaks = fn(&Members);
+    let cases: [Breaks; 3] = [
+        |it| it.green.serve_multi_cluster_versions(&["v1alpha1"]),
+        |it| it.green.serve_multi_cluster_without(Some("serviceexports")),
+        |it| it.green.serve_multi_cluster_without(Some("serviceimports")),
+    ];
+    for (case, breaks) in cases.into_iter().enumerate() {
+        for is_same_process in [false, true] {
+            let members = Members::with_web(&["10.0.0.1"]).await;
+            let new = members.serving("blue,green", &[]).await;
+            let function = if is_same_process { &members.function } else { &new };
+            if is_same_process {
+                members.converge().await;
+            }
+            breaks(&members);
+
+            for payload in [json!({ "action": "sync" }), sync_of("green", "web")] {
+                let report = report(function, &payload).await;
+
+                let obstacles = obstacles(&report, "green");
+                let said = in_full(&report);
+                assert_eq!(obstacles, ["NoMultiClusterApi"], "{case} {is_same_process} {said}");
+            }
+        }
+    }
 }
 
 /// `green` imports what `blue` exports, and something that only a person can mend keeps it out of the clusterset.

@@ -17,6 +17,8 @@ pub struct MultiCluster {
     pub properties: bool,
     /// The versions of exports and imports that are served; none without their definitions.
     pub versions: Vec<&'static str>,
+    /// The resource of the two of which the definition is not there.
+    pub missing: Option<&'static str>,
     /// Whether ServiceImports have `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
     /// The admission policy, if there is one.
@@ -29,7 +31,7 @@ impl MultiCluster {
         if *resource == CLUSTER_PROPERTIES {
             self.properties
         } else {
-            self.versions.contains(&version)
+            self.versions.contains(&version) && self.missing != Some(resource.plural)
         }
     }
 }
@@ -47,6 +49,11 @@ impl KubernetesServer {
     /// Serves exports and imports in these versions alone: none as if their definitions were not there.
     pub fn serve_multi_cluster_versions(&self, versions: &[&'static str]) {
         self.world().multi_cluster.versions = versions.to_vec();
+    }
+
+    /// Serves exports and imports without the definition of one of them.
+    pub fn serve_multi_cluster_without(&self, plural: Option<&'static str>) {
+        self.world().multi_cluster.missing = plural;
     }
 
     /// Whether the definition of ServiceImports declares `status.endpointSliceObjects`.
