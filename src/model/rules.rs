@@ -31,6 +31,8 @@ pub struct Rules {
     pub lacks_dns_rights: bool,
 }
 
+const NOT_CREATED: &str = "CREATE_NAMESPACES is not true; create it as an HTTP namespace, or share it again if it is of another account";
+
 impl Rules {
     /// Whether `NAME_POLICY` allows every Service every name.
     pub fn allow_every_name(&self) -> bool {
@@ -43,7 +45,7 @@ impl Rules {
         let is_read = self.namespaces.is_empty() || self.namespaces.contains(&reference);
         match (self.create_namespaces, is_read) {
             (_, false) => Some("CLOUD_MAP_NAMESPACES does not contain it"),
-            (false, _) => Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace"),
+            (false, _) => Some(NOT_CREATED),
             (true, true) => None,
         }
     }
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(obstacle(true, &["prod", "clusterset"]), None);
         let unread = Some("CLOUD_MAP_NAMESPACES does not contain it");
         assert_eq!((obstacle(true, &["prod"]), obstacle(false, &["prod"])), (unread, unread));
-        let refused = Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace");
+        let refused = Some(NOT_CREATED);
         assert_eq!((obstacle(false, &[]), obstacle(false, &["clusterset"])), (refused, refused));
     }
 

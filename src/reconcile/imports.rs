@@ -10,6 +10,7 @@ use crate::import::{Imported, Importing, ReadAgain, plan};
 use crate::model::{
     ClusterId, Flow, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
 };
+use crate::publish::exports::Refused;
 use crate::report::{GuardReport, Mode, MultiClusterReport};
 
 /// The number of imports that a line names.
@@ -86,7 +87,7 @@ impl MultiClusterReport {
     pub fn add_imports(&mut self, imported: Imported) {
         // The reason why the cluster has no record is the better line.
         if imported.is_unfamiliar && !self.lines.iter().any(Line::is_obstacle) {
-            self.lines.push(Line::new('!', "UnfamiliarRegistry", UNFAMILIAR, Outcome::HeldBack));
+            self.lines.push((&Refused::UnfamiliarRegistry).into());
         }
         if let Some(policy) = imported.stands_still {
             let text = format!("under POLICY={policy} the imports of this cluster stand still");
@@ -137,9 +138,6 @@ impl From<&sources::Stale> for Line {
         Self::new('!', STALE, text, Outcome::Remark)
     }
 }
-
-const UNFAMILIAR: &str = "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another \
-                          account or Region, or CLOUD_MAP_NAMESPACES leaves it out; nothing leaves an import by it";
 
 const UNREAD: &str =
     "Cloud Map services that imports rest on could not be read, so nothing leaves them";

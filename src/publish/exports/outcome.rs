@@ -208,7 +208,9 @@ pub enum Refused {
     )]
     AmbiguousNamespace(String),
     #[error(
-        "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region"
+        "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region, \
+         CLOUD_MAP_NAMESPACES may leave the namespace of the records out, or another account may not share it any more; \
+         nothing leaves an import by it"
     )]
     UnfamiliarRegistry,
     #[error(

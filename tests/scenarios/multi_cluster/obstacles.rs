@@ -268,3 +268,43 @@ async fn member_whose_certificate_authority_was_rotated_is_served_in_the_same_ru
     assert!(report.ok, "{report}");
     assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.2:8080");
 }
+
+/// The setting leaves the namespace out, or another account does not share it any more.
+#[tokio::test]
+async fn namespace_of_the_records_that_is_out_of_sight_is_said_with_its_remedy() {
+    type Hides = fn(&Members) -> Vec<(&'static str, &'static str)>;
+    let cases: [(&str, Hides, &str); 3] = [
+        ("Namespace", |_| vec![("CLOUD_MAP_NAMESPACES", "shop")], "CLOUD_MAP_NAMESPACES"),
+        ("Namespace", |it| without_records(it, "false"), "share"),
+        ("UnfamiliarRegistry", |it| without_records(it, "true"), "share"),
+    ];
+    for (code, hides, remedy) in cases {
+        let members = Members::in_step(&["10.0.0.1"]).await;
+        let settings = hides(&members);
+        let function = members.serving("blue,green", &settings).await;
+        for payload in [sync_of("blue", "web"), json!({ "action": "sync" })] {
+            let report = report(&function, &payload).await;
+
+            let [obstacle] = obstacle_lines(&report, "blue")[..] else {
+                panic!("{}", in_full(&report))
+            };
+            assert_eq!(obstacle.code, code);
+            assert!(obstacle.text.contains(remedy), "{}", obstacle.text);
+        }
+        members.assert_imported("web", "blue 10.0.0.1:8080", code);
+    }
+}
+
+/// Takes the namespace of the records away, and may create another one.
+fn without_records(members: &Members, create: &'static str) -> Vec<(&'static str, &'static str)> {
+    let cloud_map = &members.fleet.cloud_map;
+    let id = cloud_map.find_namespace("clusterset.shop-set").expect("the namespace");
+    for service in cloud_map.services(&id) {
+        for instance in cloud_map.instances(&service.id).into_keys() {
+            cloud_map.remove_instance(&service.id, &instance);
+        }
+        cloud_map.remove_service(&service.id);
+    }
+    cloud_map.remove_namespace(&id);
+    vec![("CREATE_NAMESPACES", create)]
+}
