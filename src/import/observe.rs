@@ -126,12 +126,6 @@ impl Objects {
         self.imports.iter().filter(|(_, import)| owner.owns(&Metadata::read(import)))
     }
 
-    /// The imports of AWS's controller.
-    pub fn of_aws(&self) -> impl Iterator<Item = &ServiceRef> {
-        let of_aws = self.imports.iter().filter(|(_, import)| Metadata::read(import).is_of_aws());
-        of_aws.map(|(name, _)| name)
-    }
-
     /// The names with an object of ours.
     pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
         let of_slices = self.slices.iter().filter_map(|(derived, slices)| {

@@ -242,8 +242,8 @@ const NOT_EXPORTED: [&str; 6] = [
     "kubectl.kubernetes.io/",
     "cloud-map-sync/",
 ];
-/// The finalizer of AWS's controller on ServiceExports. It deregisters everything under its cluster id that it did not
-/// register, so the two never run for one cluster.
+/// The finalizer of AWS's controller on ServiceExports. Anyone who may write an export can set it, so it is about that export
+/// alone.
 const AWS_FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
 /// The label of an object that belongs to an import.
 const OWNER_LABEL: &str = "cloud-map-sync/owner";
@@ -256,10 +256,6 @@ fn desired_exports(
 ) -> Desired {
     let mut desired = Desired::default();
     for object in exports {
-        let name = object.metadata.name();
-        if object.metadata.finalizers.iter().any(|finalizer| finalizer == AWS_FINALIZER) {
-            desired.of_aws.insert(name.clone());
-        }
         if object.metadata.deletion_timestamp.is_some() {
             continue;
         }
@@ -309,6 +305,7 @@ fn exported(
         annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
         ..properties.clone()
     };
+    let is_of_aws = metadata.finalizers.iter().any(|finalizer| finalizer == AWS_FINALIZER);
     let cluster = member.cluster.clone();
     let clusterset = member.clusterset.clone();
     let of_records = families.iter().copied().collect();
@@ -317,7 +314,7 @@ fn exported(
         uid: metadata.uid,
         created: created.as_second(),
         families: of_records,
-        export: Some(Arc::new(ExportedService { clusterset, export, targets })),
+        export: Some(Arc::new(ExportedService { clusterset, export, targets, is_of_aws })),
         ..published(service, Ok(claims))
     })
 }

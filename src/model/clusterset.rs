@@ -66,6 +66,8 @@ pub struct ExportedService {
     pub export: Export,
     /// `targetPort` of each port of the export, by the port's name: a number or a name.
     pub targets: BTreeMap<String, String>,
+    /// Whether its ServiceExport has the finalizer of AWS's controller: nothing of it is changed.
+    pub is_of_aws: bool,
 }
 
 /// An endpoint of an export, for one of its ports.
@@ -216,9 +218,11 @@ pub struct ReadExports {
 }
 
 impl ReadExports {
-    /// Whether the cluster was asked for this name.
+    /// Whether the read shows if and how the cluster exports this name. It does not if the name belongs to AWS's controller.
     pub fn covers(&self, name: &ServiceRef) -> bool {
-        self.covers.contains(name)
+        let published = self.desired.services.get(name);
+        let exported = published.and_then(|published| published.export.as_ref());
+        self.covers.contains(name) && exported.is_none_or(|exported| !exported.is_of_aws)
     }
 
     /// Joins the exports of two reads of the same cluster.

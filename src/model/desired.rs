@@ -23,8 +23,6 @@ pub struct Desired {
     pub unannotated: BTreeSet<ServiceRef>,
     /// The exports, also those of which the Service cannot be exported; empty in the flow of annotations.
     pub exports: BTreeMap<ServiceRef, ServiceExport>,
-    /// The exports with the finalizer of AWS's controller, also those that are being deleted.
-    pub of_aws: BTreeSet<ServiceRef>,
     /// Of a part of a cluster: the holder of each name that its Services claim and a Service outside of the part holds. It
     /// is not decided again.
     pub held_elsewhere: BTreeMap<ServiceKey, ServiceRef>,

@@ -134,10 +134,6 @@ impl Invocation<'_> {
                 Err(error) => unread_imports = Some(Refused::from(error).into()),
             }
         }
-        if let Some(import) = objects.iter().flat_map(Objects::of_aws).next() {
-            let sign = format!("ServiceImport {import} is its own");
-            return Err(Refused::AnotherController(sign));
-        }
         let invocation = self;
         let selection = selection.clone();
         Ok(Joined {

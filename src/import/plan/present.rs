@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{Change, Content, Kind, ObjectRef, Write};
-use super::ownership::OWNER_LABEL;
 use crate::clusterset::departures::{PartEndpoint, Parts};
 use crate::clusterset::members::Served;
 use crate::model::{
@@ -139,9 +138,6 @@ pub enum Addresses {
 
 /// The label of a slice that names the exporting cluster.
 pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
-
-/// The annotation of AWS's controller on its ServiceImports.
-const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";
 
 impl Present {
     /// The metadata of each object. The ServiceImport is the last.
@@ -439,12 +435,6 @@ impl Metadata {
             manager: known(&metadata["managedFields"][0]["manager"]),
             is_terminating: !metadata["deletionTimestamp"].is_null(),
         }
-    }
-
-    /// Whether the ServiceImport is one of AWS's controller: it has its annotation with the names of its derived
-    /// Services, and no label of an owner.
-    pub fn is_of_aws(&self) -> bool {
-        self.annotations.contains_key(AWS_DERIVED) && !self.labels.contains_key(OWNER_LABEL)
     }
 }
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Before they are published, the exports as they were read are offered to the importers of the same run: no import waits for
-//! Cloud Map. `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none, among
-//! them the signs of AWS's controller. `records` are those of a member.
+//! Cloud Map. `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none.
+//! `records` are those of a member.
 
 mod outcome;
 mod records;
@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::observe::{self, World};
-use super::plan::{HeldBack, Observation, Reason, plan};
+use super::plan::{HeldBack, Observation, Reason, place_of_aws, plan};
 use super::{Execution, Options, Task};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::error::chain;
 use crate::model::{
-    Desired, Kind, Member, Namespace, Outcome, ReadExports, Selection, ServiceExport, ServiceKey,
-    ServiceRef,
+    Desired, Kind, Member, Namespace, Outcome, ReadExports, Registry, Selection, ServiceExport,
+    ServiceKey, ServiceRef,
 };
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
@@ -104,10 +104,6 @@ impl<'a> Exporting<'a> {
         let Self { world, member, selection, options, .. } = *self;
         let desired = options.deadline.until_stop(Box::pin(world.read_cluster(selection))).await;
         let desired = desired.map_err(observe::Error::from)??;
-        if let Some(export) = desired.of_aws.first() {
-            let sign = format!("ServiceExport {export} has its finalizer");
-            return Err(Refused::AnotherController(sign));
-        }
         let read = allowed(world, selection, &desired);
         if world.registry.is_holder(member, &world.owner) {
             self.offer(Offer::Exports(Box::new(read.clone())));
@@ -118,7 +114,7 @@ impl<'a> Exporting<'a> {
             let report = ClusterReport { cluster, ..ClusterReport::default() };
             return Ok(PublishedExports { report, read, outcomes: BTreeMap::new() });
         };
-        let mut kept = self.kept(records).await?;
+        let mut kept = self.kept(records, &observed.registry).await?;
         let plan = plan(&observed);
         // A member exports and imports only once it has a record: else its next run would find imports in a Cloud Map that
         // does not know it.
@@ -152,11 +148,16 @@ impl<'a> Exporting<'a> {
     async fn introduce(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let read = async {
-            world.registry.read().await?;
-            world.observe_records(world.registry.known_namespaces(), member, None).await
+            let registry = world.registry.read().await?;
+            let namespaces = world.registry.known_namespaces();
+            Ok::<_, observe::Error>((
+                registry,
+                world.observe_records(namespaces, member, None).await?,
+            ))
         };
-        let records = options.deadline.until_stop(read).await.map_err(observe::Error::from)??;
-        let mut kept = self.kept(records).await?;
+        let read = options.deadline.until_stop(read).await.map_err(observe::Error::from)?;
+        let (registry, records) = read?;
+        let mut kept = self.kept(records, &registry).await?;
         kept.only_imports = true;
         let (mut report, failure) = kept.write_own(selection, options).await?;
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
@@ -191,7 +192,7 @@ impl<'a> Exporting<'a> {
     ///
     /// # Errors
     /// Returns the reason if the cluster is no member under this id.
-    async fn kept(&self, read: ReadRecords) -> Result<Kept<'a>, Refused> {
+    async fn kept(&self, read: ReadRecords, registry: &Registry) -> Result<Kept<'a>, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let kept = Kept::new(world, member, read, selection).await?;
         let is_first = !kept.has_cluster_record();
@@ -201,6 +202,10 @@ impl<'a> Exporting<'a> {
         {
             let id = member.cluster.to_string();
             return Err(Refused::IdChanged { id, former });
+        }
+        if is_first && let Some(place) = place_of_aws(registry, member) {
+            let id = member.cluster.to_string();
+            return Err(Refused::AnotherController { id, place });
         }
         if is_first && !world.confirmed && self.imports.stand(world).await {
             return Err(Refused::UnfamiliarRegistry);
@@ -250,7 +255,7 @@ impl StandingImports {
     }
 }
 
-/// Reads the selected exports of a cluster. `None` if they cannot be read, or are left to AWS's controller.
+/// Reads the selected exports of a cluster. `None` if they cannot be read.
 pub async fn in_cluster(
     world: &World<'_>,
     selection: &Selection,
@@ -259,7 +264,7 @@ pub async fn in_cluster(
     let read = deadline.until_stop(world.read_selected(selection)).await.ok()?;
     let desired =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
-    desired.of_aws.is_empty().then(|| allowed(world, selection, &desired))
+    Some(allowed(world, selection, &desired))
 }
 
 /// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.

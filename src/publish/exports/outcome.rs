@@ -88,7 +88,8 @@ fn bars_the_name(line: &HeldBack) -> bool {
                 | Reason::ServiceConnect
                 | Reason::InvalidInput(_)
                 | Reason::QuotaExceeded(_)
-                | Reason::ExportOfAws { .. }
+                | Reason::FinalizerOfAws
+                | Reason::InstancesOfAws { .. }
                 | Reason::Unreadable(_)
         )
 }
@@ -218,10 +219,10 @@ pub enum Refused {
     )]
     NoNamespace { namespace: String, why: &'static str },
     #[error(
-        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {0}; nothing is exported or imported here; \
-         to move the cluster, see docs/moving-from-other-tools.md"
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {place} has instances of it under the id {id}; nothing \
+         is exported or imported here; to move the cluster, see docs/moving-from-other-tools.md"
     )]
-    AnotherController(String),
+    AnotherController { id: String, place: String },
     #[error(
         "the record by which the imports of this cluster know their Cloud Map could not be written: {0}; until it is, \
          nothing is imported by it"
@@ -259,7 +260,7 @@ impl Refused {
         use Refused::{AnotherController, ClusterIdTaken, IdChanged, OtherOwner};
         matches!(
             self,
-            AnotherController(_) | ClusterIdTaken { .. } | IdChanged { .. } | OtherOwner { .. }
+            AnotherController { .. } | ClusterIdTaken { .. } | IdChanged { .. } | OtherOwner { .. }
         )
     }
 
@@ -270,7 +271,7 @@ impl Refused {
             Self::NoApi => "NoMultiClusterApi",
             Self::ClusterIdTaken { .. } | Self::OtherOwner { .. } => "ClusterIdTaken",
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
-            Self::AnotherController(_) => "AnotherController",
+            Self::AnotherController { .. } => "AnotherController",
             Self::IdChanged { .. } => "ClusterIdChanged",
             Self::NotYetMember => "NotYetMember",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",

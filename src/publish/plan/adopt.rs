@@ -3,8 +3,7 @@
 //! reason.
 //!
 //! If another instance of ours has the same address, one of the two is deregistered after the adoption, like any
-//! duplicate. The instances of ServiceExports are never adopted, and an export of ours waits while AWS's controller has
-//! instances for it.
+//! duplicate. The instances of ServiceExports are never adopted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +13,7 @@ use super::observation::{Look, Observation, Plan};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use super::wanted::{Present, WantedInstances};
-use crate::clusterset::attributes::{is_of_a_clusterset, read};
+use crate::clusterset::attributes::is_of_a_clusterset;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
 
@@ -178,33 +177,6 @@ impl fmt::Display for Former {
             }
             Self::Owner(id) => write!(f, "of the owner {id}"),
         }
-    }
-}
-
-/// An export waits while AWS's controller has instances for the same cluster id under its name: otherwise each
-/// endpoint would be registered twice, and that controller would deregister ours if it came back.
-///
-/// # Errors
-/// Returns the reason if there are such instances.
-pub fn has_none_of_aws(
-    observation: &Observation,
-    key: &ServiceKey,
-    holder: &ServiceRef,
-) -> Result<(), Reason> {
-    let published = observation.desired.services.get(holder);
-    let Some(exported) = published.and_then(|published| published.export.as_ref()) else {
-        return Ok(());
-    };
-    let is_of_aws = |(id, attributes): &(&String, &Attributes)| {
-        let instance = read(attributes, &exported.clusterset).ok().flatten();
-        !attributes.has_marks()
-            && !attributes.may_be_of_ecs(id)
-            && !attributes.is_of_ecs(id)
-            && instance.is_some_and(|instance| instance.cluster == exported.export.cluster)
-    };
-    match observation.registry.instances(key).filter(is_of_aws).count() {
-        0 => Ok(()),
-        instances => Err(Reason::ExportOfAws { instances }),
     }
 }
 

@@ -20,6 +20,7 @@
 //!   not tried again yet.
 //! - `orphans` counts the instances of clusters that are not configured.
 //! - `guard` judges the `loss` of each Service, and remembers it by `notes`.
+//! - `aws` has the names that belong to AWS's controller.
 //! - No claim requests the changes of `adopt`, `purge` and `records`.
 //! - For people: the `fate` of each endpoint.
 //!
@@ -28,6 +29,7 @@
 //! what waits for nothing, goes.
 
 mod adopt;
+mod aws;
 mod capacity;
 mod change;
 mod claims;
@@ -56,7 +58,7 @@ mod tests;
 pub mod unread;
 mod wanted;
 
-use adopt::has_none_of_aws;
+use aws::is_not_of_aws;
 use compare::{Compared, Comparison, compare};
 use fate::Fates;
 use services::fits;
@@ -67,6 +69,7 @@ use crate::model::{Place, ServiceRef};
 pub use crate::guard::{Extent, GuardStatus};
 pub use crate::model::{Guard, NamePolicy, Policy, Rule, Rules, ServiceLimit};
 pub use adopt::{Adopted, Adoption, Former, NotAdopted};
+pub use aws::place_of_aws;
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
@@ -135,7 +138,7 @@ impl Plan {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = has_none_of_aws(observation, key, holder);
+            let ready = is_not_of_aws(observation, key, holder);
             let ready = ready.and_then(|()| fits(observation, key, holder));
             match ready.and_then(|()| WantedInstances::of(observation, key, holder)) {
                 Ok(mut wanted) => {

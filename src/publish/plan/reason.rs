@@ -257,7 +257,13 @@ pub enum Reason {
         "{instances} instances under this name have the cluster's id and no marks, as AWS's controller registers them: \
          give the cluster another id, or deregister them"
     )]
-    ExportOfAws { instances: usize },
+    InstancesOfAws { instances: usize },
+    /// A ServiceExport has the finalizer of AWS's controller.
+    #[error(
+        "the ServiceExport has the finalizer of AWS's controller, so nothing under this name is changed: \
+         if that controller does not run in this cluster, remove the finalizer"
+    )]
+    FinalizerOfAws,
     /// `POLICY` does not allow the change.
     #[error("POLICY={policy} does not allow this: {action}")]
     Policy {
@@ -386,7 +392,9 @@ impl Reason {
             Self::EndpointsTruncated => ("EndpointsTruncated", true, Owner),
             Self::AttributeLimit { .. } => ("AttributeLimit", true, Owner),
             Self::NotAdopted { .. } => ("NotAdopted", true, Others),
-            Self::ExportOfAws { .. } => ("AnotherController", true, Others),
+            Self::FinalizerOfAws | Self::InstancesOfAws { .. } => {
+                ("AnotherController", true, Others)
+            }
             Self::Policy { .. } => ("Policy", true, Others),
             // If many Services lose instances at once, the operators of the function have to judge it.
             Self::Guard { .. } => ("Guard", true, Others),

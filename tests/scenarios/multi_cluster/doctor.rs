@@ -5,7 +5,7 @@ use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CLUSTER_ID, CREATED, Members, Said, web};
+use super::{CLUSTER_ID, CREATED, Members, Said, exported, web};
 use crate::run::sync;
 use testbed::aws_controller::FINALIZER;
 use testbed::kubernetes::{ClusterIp, Export, Pod, Policy};
@@ -172,14 +172,18 @@ async fn signs_of_awss_controller_are_reported() {
     let members = Members::start().await;
     members.blue.cluster_property(CLUSTER_ID, "amber");
     members.of_amber("cart", "10.2.0.1");
-    let line =
-        "  ~ clusterset 1 instance under the cluster id amber without our marks: AWS's controller";
-    assert_doctor(&members, &[], &[], &[line]).await;
+    let lines = [
+        "  ! exports    AnotherController: the AWS Cloud Map MCS Controller",
+        "  ~ clusterset 1 instance under the cluster id amber without our marks: AWS's controller",
+    ];
+    assert_doctor(&members, &[], &["exports"], &lines).await;
 
-    members.blue.service(web());
-    members.blue.put(Export::new("shop", "web").finalizer(FINALIZER).into());
-    let line = "  ! exports    AnotherController: the AWS Cloud Map MCS Controller";
-    assert_doctor(&members, &[], &["exports"], &[line]).await;
+    members.blue.cluster_property(CLUSTER_ID, "blue");
+    exported(&members.blue, web(), &["10.0.0.1"]);
+    let export = Export::new("shop", "web").created(CREATED).finalizer(FINALIZER);
+    members.blue.put(export.into());
+    let line = "  ~ exports    shop/web is not exported: AnotherController: the ServiceExport has the finalizer";
+    assert_doctor(&members, &[], &[], &[line]).await;
 }
 
 #[tokio::test]

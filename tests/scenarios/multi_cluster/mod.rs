@@ -17,6 +17,7 @@ mod lost;
 mod many;
 mod messages;
 mod moving;
+mod names_of_aws;
 mod obstacles;
 mod one_source;
 mod refused;

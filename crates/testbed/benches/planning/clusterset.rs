@@ -138,6 +138,7 @@ fn service(member: &Member, place: (usize, usize), endpoints: usize) -> Publishe
             properties: Some(Properties::default()),
         },
         targets: BTreeMap::from([("http".to_owned(), "8080".to_owned())]),
+        is_of_aws: false,
     };
     let ports = Arc::new(BTreeMap::from([("http".to_owned(), 8080)]));
     let endpoints = (0..endpoints).map(|pod| endpoint(place, pod, &ports)).collect();

@@ -45,7 +45,8 @@ fn exported<const N: usize>(addresses: [&str; N]) -> World {
         properties: Some(Properties::default()),
     };
     let targets = [("http".to_owned(), "8080".to_owned())].into();
-    web.annotated.export = Some(Arc::new(ExportedService { clusterset, export, targets }));
+    web.annotated.export =
+        Some(Arc::new(ExportedService { clusterset, export, targets, is_of_aws: false }));
     let mut world = World::of(web);
     world.0.owner.flow = Flow::Exports;
     world

@@ -45,7 +45,8 @@ fn reasons() -> Vec<Reason> {
         Reason::NoneReady { kept: 1 },
         Reason::EndpointsTruncated,
         Reason::AttributeLimit { instance: "a".into(), problem: "too many".into() },
-        Reason::ExportOfAws { instances: 1 },
+        Reason::InstancesOfAws { instances: 1 },
+        Reason::FinalizerOfAws,
         Reason::Policy { policy: Policy::UpsertOnly, action: "remove".into() },
         Reason::Guard { instances: 4, status: Arc::clone(&held) },
         Reason::Waiting { instance: "a".into(), waits_for: "until then".into() },
@@ -109,6 +110,7 @@ fn what_follows_from_each_reason() {
     NoneReady: kept out, event
     EndpointsTruncated: kept out, event
     AttributeLimit: kept out, event
+    AnotherController: kept out
     AnotherController: kept out
     Policy: kept out
     Guard: kept out
