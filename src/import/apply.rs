@@ -1,5 +1,5 @@
-//! Makes the changes of one import, in their order: each is one request. After the first that fails, the slices and the
-//! status are left to be written, by a plan that knows the failure.
+//! Makes the changes of one import, in their order: each is one request. One that fails blocks some of those after it
+//! ([`FailedWrite::blocks`]), which are left to a plan that knows the failure.
 //!
 //! [`Imported`] is the outcome of all imports of a cluster in one run.
 
@@ -16,7 +16,7 @@ use super::plan::{
 use crate::clusterset::merge::Merged;
 use crate::error::chain;
 use crate::guard::GuardStatus;
-use crate::kubernetes::{Error, Kubernetes};
+use crate::kubernetes::{Error, ErrorClass, Kubernetes};
 use crate::model::{Kind, Notice, Outcome, Policy, RefusedField, ServiceRef};
 use crate::time::Deadline;
 
@@ -27,20 +27,26 @@ pub struct Made {
     pub result: Outcome,
 }
 
-/// The changes of an import as they were made, and the error that ended them.
+/// The changes of an import as they were made, and the errors of those that failed.
 #[derive(Debug, Default)]
 pub struct Applied {
     pub made: Vec<Made>,
-    pub failure: Option<Error>,
-    /// The change that failed, after which the import is planned again: not the status, since another one would fail as
-    /// well.
-    pub failed: Option<FailedWrite>,
+    pub failures: Vec<Failure>,
+    /// Whether a change was not tried, although no failure blocks it: the time was over.
+    pub is_cut_short: bool,
     /// The fields that the API server refused or did not keep, without which the objects serve.
     pub refused: Vec<RefusedField>,
-    /// The object that has the name of one to be created.
-    pub taken: Option<(Kind, Value)>,
+    /// The objects that have the names of some to be created.
+    pub taken: Vec<(Kind, Value)>,
     /// The problem of an object as the API server stored it.
     pub unreadable: Option<Unexpected>,
+}
+
+/// A change that failed, with its error.
+#[derive(Debug)]
+pub struct Failure {
+    pub write: FailedWrite,
+    pub error: Error,
 }
 
 const AFTER_FAILURE: &str = "an earlier change of the import failed";
@@ -55,18 +61,24 @@ pub async fn apply(
 ) -> Applied {
     let mut applied = Applied::default();
     for change in changes {
-        let has_failed = applied.failure.is_some();
-        // The status of a failed import is planned again.
-        if has_failed && change.stage == Stage::Status {
-            continue;
-        }
-        let has_time = deadline.is_open();
-        let result = match present.body(&change) {
-            Some(body) if !has_failed && has_time => {
-                applied.send(kubernetes, present, (&change, &body)).await
+        let failures = applied.failures.iter().map(|failure| &failure.write);
+        let blocking: Vec<&FailedWrite> = failures.filter(|write| write.blocks(&change)).collect();
+        // The status of a failed import is planned again. A denial is one line with all that it blocks.
+        let is_silent =
+            change.stage == Stage::Status || blocking.iter().all(|write| write.is_denied);
+        let result = if !blocking.is_empty() {
+            if is_silent {
+                continue;
             }
-            _ if !has_failed && !has_time => Outcome::out_of_time(),
-            _ => Outcome::undone(AFTER_FAILURE),
+            Outcome::undone(AFTER_FAILURE)
+        } else if !deadline.is_open() {
+            applied.is_cut_short = true;
+            Outcome::out_of_time()
+        } else if let Some(body) = present.body(&change) {
+            applied.send(kubernetes, present, (&change, &body)).await
+        } else {
+            applied.is_cut_short = true;
+            Outcome::undone(AFTER_FAILURE)
         };
         applied.made.push(Made { change, result });
     }
@@ -102,25 +114,30 @@ impl Applied {
                 if error.is_name_taken() {
                     // The lists of a run are by our labels, so it was not known.
                     match kubernetes.object(&change.object).await {
-                        Ok(found) => self.taken = found.map(|found| (kind, found)),
+                        Ok(found) => self.taken.extend(found.map(|found| (kind, found))),
                         Err(unread) => text = format!("{text}; {}", chain(&unread)),
                     }
                 }
-                self.failure = Some(error);
-                self.failed = (change.stage != Stage::Status)
-                    .then(|| FailedWrite { kind, message: text.clone() });
+                let write = FailedWrite {
+                    object: change.object.clone(),
+                    stage: change.stage,
+                    message: text.clone(),
+                    is_denied: error.class == ErrorClass::Denied,
+                };
+                self.failures.push(Failure { write, error });
                 Outcome::Failed { error: text }
             }
         }
     }
 
-    /// Whether a change is left that a retry can make: the failure is not permanent, or the time was over.
+    /// Whether a change is left that a retry can make: a failure is not permanent, or the time was over.
     pub fn is_unfinished(&self) -> bool {
-        let is_undone = |made: &Made| matches!(made.result, Outcome::Undone { .. });
-        match &self.failure {
-            Some(error) => !error.is_permanent(),
-            None => self.made.iter().any(is_undone),
-        }
+        self.is_cut_short || self.failures.iter().any(|failure| !failure.error.is_permanent())
+    }
+
+    /// Whether an object has changed since it was read.
+    pub fn is_outdated(&self) -> bool {
+        self.failures.iter().any(|failure| failure.error.is_outdated())
     }
 }
 

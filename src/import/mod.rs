@@ -26,13 +26,13 @@ use tokio::sync::OnceCell;
 
 use crate::error::chain;
 use crate::guard::GuardStatus;
-use crate::kubernetes::{Error, Kubernetes};
+use crate::kubernetes::Kubernetes;
 use crate::model::{
     Family, Kind, Line, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection, ServiceRef,
     Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
-use apply::{Applied, Made, apply};
+use apply::{Applied, Failure, Made, apply};
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange,
@@ -176,7 +176,7 @@ impl Importing<'_> {
             exports,
             refused: BTreeSet::new(),
             server: None,
-            failure: None,
+            failures: Vec::new(),
             note: NoteChange::Keep,
             kept_ips: usize::MAX,
         }
@@ -263,8 +263,8 @@ struct ImportRun<'a> {
     refused: BTreeSet<RefusedField>,
     /// The version of the API server, once it matters.
     server: Option<String>,
-    /// The change that failed in this run.
-    failure: Option<FailedWrite>,
+    /// The changes that failed in this run.
+    failures: Vec<FailedWrite>,
     /// Whether the guard's note is kept, written or removed.
     note: NoteChange,
     /// The number of its IPs for which the next derived Service asks.
@@ -273,7 +273,7 @@ struct ImportRun<'a> {
 
 impl ImportRun<'_> {
     /// Plans and changes it, and again if the cluster has no addresses of a family, another owner's object has a name of
-    /// the import, the namespace is excluded or a field is refused, or for the slices and the status if a change failed.
+    /// the import, the namespace is excluded or a field is refused, or for the slices and the status if changes failed.
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
         let member = importer.member;
@@ -302,20 +302,28 @@ impl ImportRun<'_> {
             let has_foreign = self.add_foreign(&mut applied, &mut outcome.held_back);
             let planned_for = (families.as_slice(), &refused, state);
             let has_learnt = self.learn(&mut applied, planned_for).await || has_foreign;
-            outcome.is_outdated =
-                !has_learnt && applied.failure.as_ref().is_some_and(Error::is_outdated);
+            outcome.is_outdated = !has_learnt && applied.is_outdated();
             outcome.is_unfinished =
                 !has_learnt && (outcome.is_unfinished || applied.is_unfinished());
-            let failure = applied.failed.filter(|_| !outcome.is_outdated);
             outcome.made.extend(applied.made);
-            if has_learnt || failure.is_some() {
+            let has_failed = !applied.failures.is_empty() && !outcome.is_outdated;
+            if has_learnt || has_failed {
                 outcome.forget_changes_to_plan_again(has_learnt);
-                self.failure = failure.filter(|_| !has_learnt).or(self.failure.take());
+                if !has_learnt {
+                    self.failures.extend(applied.failures.into_iter().map(|failure| failure.write));
+                }
                 if applied.unreadable.is_none() {
                     continue;
                 }
             }
             outcome.unreadable = applied.unreadable.map(|it| it.to_string());
+            // The plan holds it back.
+            let is_denied = |made: &Made| {
+                let mut denied = self.failures.iter().filter(|failure| failure.is_denied);
+                matches!(made.result, Outcome::Failed { .. })
+                    && denied.any(|failure| failure.is_of(&made.change))
+            };
+            outcome.made.retain(|made| !is_denied(made));
             outcome.held_back.splice(..0, plan.held_back);
             outcome.notices.extend(former_ips.and_then(|former| self.notice_of_ips(&former)));
             return outcome;
@@ -339,25 +347,28 @@ impl ImportRun<'_> {
         if lacks_fields && self.server.is_none() {
             self.server = kubernetes.version().await.ok();
         }
-        let Some(failure) = &applied.failure else { return lacks_fields };
-        let missing = failure.missing_family().filter(|family| families.contains(family));
-        if let Some(family) = missing {
-            kubernetes.lacks_family(family);
+        let mut has_learnt = lacks_fields;
+        for Failure { error, .. } in &applied.failures {
+            let missing = error.missing_family().filter(|family| families.contains(family));
+            if let Some(family) = missing {
+                kubernetes.lacks_family(family);
+            }
+            let is_excluded = state == NamespaceState::Active && error.is_denied(EXCLUDED);
+            if is_excluded {
+                kubernetes.remember_excluded(&self.name.namespace, *now);
+            }
+            // Another import has them, or no range does.
+            let mut fields = error.invalid_fields().into_iter();
+            let refuses_ips =
+                self.kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
+            if refuses_ips {
+                // After both the primary one alone, and then another one.
+                let ips = self.present.import.as_ref().map_or(0, |import| import.ips.len());
+                self.kept_ips = usize::from(self.kept_ips.min(ips) > 1);
+            }
+            has_learnt |= missing.is_some() || is_excluded || refuses_ips;
         }
-        let is_excluded = state == NamespaceState::Active && failure.is_denied(EXCLUDED);
-        if is_excluded {
-            kubernetes.remember_excluded(&self.name.namespace, *now);
-        }
-        // Another import has them, or no range does.
-        let mut fields = failure.invalid_fields().into_iter();
-        let refuses_ips =
-            self.kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
-        if refuses_ips {
-            // After both the primary one alone, and then another one.
-            let ips = self.present.import.as_ref().map_or(0, |import| import.ips.len());
-            self.kept_ips = usize::from(self.kept_ips.min(ips) > 1);
-        }
-        lacks_fields || missing.is_some() || is_excluded || refuses_ips
+        has_learnt
     }
 
     /// The notice that clients find the import under another IP, since the API server refused a former one.
@@ -396,21 +407,25 @@ impl ImportRun<'_> {
         foreign.is_some_and(|foreign| self.present.store(Kind::Service, &foreign).is_ok())
     }
 
-    /// Takes over an object of another owner that has the name of one to be created, so that the next plan knows it. One
-    /// of ours is of an overlapping run: it is newer than the exports that this one read.
+    /// Takes over the objects of another owner that have the names of some to be created, so that the next plan knows
+    /// them. One of ours is of an overlapping run: it is newer than the exports that this one read.
     fn add_foreign(&mut self, applied: &mut Applied, held_back: &mut Vec<Reason>) -> bool {
-        let Some((kind, object)) = applied.taken.take() else { return false };
-        let metadata = Metadata::read(&object);
-        if self.importing.owner.owns(&metadata) {
-            return false;
+        let mut has_foreign = false;
+        for (kind, object) in std::mem::take(&mut applied.taken) {
+            let metadata = Metadata::read(&object);
+            if self.importing.owner.owns(&metadata) {
+                continue;
+            }
+            has_foreign = true;
+            applied.unreadable =
+                self.present.store(kind, &object).err().or(applied.unreadable.take());
+            if kind == Kind::EndpointSlice {
+                // It is in the way of nothing, since the next number is free. No later plan repeats this line.
+                let object = ObjectRef::of(&self.name, kind, &metadata.name);
+                held_back.push(Reason::ForeignObject { object, manager: metadata.manager });
+            }
         }
-        applied.unreadable = self.present.store(kind, &object).err().or(applied.unreadable.take());
-        if kind == Kind::EndpointSlice {
-            // It is in the way of nothing, since the next number is free. No later plan repeats this line.
-            let object = ObjectRef::of(&self.name, kind, &metadata.name);
-            held_back.push(Reason::ForeignObject { object, manager: metadata.manager });
-        }
-        true
+        has_foreign
     }
 
     /// Its ready endpoints before and after its plan.
@@ -445,7 +460,7 @@ impl ImportRun<'_> {
             merged: self.exports.named.merged.as_ref().map(|merged| &merged.service),
             sources: &self.exports.sources,
             present: &self.present,
-            failure: self.failure.as_ref(),
+            failures: &self.failures,
             note: &self.note,
             kept_ips: self.kept_ips,
             now: *now,

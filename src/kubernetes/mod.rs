@@ -119,8 +119,10 @@ pub enum RequestCause {
 pub enum ErrorClass {
     /// 401: the token was refused, or no access entry of the cluster matches its identity.
     Unauthenticated,
-    /// 403: authenticated, but not allowed.
+    /// 403: the user lacks a right.
     Forbidden,
+    /// A quota or an admission rule refused the object: a limit that the teams of the cluster set.
+    Denied,
     /// No connection, no TLS, or an interrupted reply.
     Unreachable,
     /// The server returned an error or an unexpected object.
@@ -138,9 +140,29 @@ fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str 
             "the token was refused (401): is there an access entry for the function's role, or on Outposts a line in aws-auth?"
         }
         ErrorClass::Forbidden => "it is not allowed (403): is deploy/rbac.yaml applied?",
+        ErrorClass::Denied => "a quota or an admission rule of the cluster refuses it",
         ErrorClass::Unreachable => "the API server cannot be reached, or its response was cut off",
         ErrorClass::Failed => "the API server answered with an error",
         ErrorClass::Late => "the API server did not answer to the end in time",
+    }
+}
+
+/// The class of an answer of the server.
+fn class_of(status: &Status) -> ErrorClass {
+    // By RBAC, `User "…" cannot create resource "services"`.
+    let names_right = status.message.contains("\" cannot ");
+    let is_webhook = status.message.contains(" denied the request");
+    let is_policy = status.message.contains(" denied request: ");
+    // Quotas and other admission plugins, such as `exceeded quota: …`.
+    let is_plugin =
+        status.code == 403 && status.message.contains(" is forbidden: ") && !names_right;
+    match status.code {
+        _ if is_of_deleted_namespace(status) => ErrorClass::Failed,
+        // A webhook chooses any code.
+        _ if is_webhook || is_policy || is_plugin => ErrorClass::Denied,
+        401 => ErrorClass::Unauthenticated,
+        403 if names_right => ErrorClass::Forbidden,
+        _ => ErrorClass::Failed,
     }
 }
 
@@ -153,10 +175,7 @@ fn is_of_deleted_namespace(status: &Status) -> bool {
 impl Error {
     fn new(action: impl Into<String>, error: kube::Error) -> Self {
         let class = match &error {
-            kube::Error::Api(status) if status.code == 401 => ErrorClass::Unauthenticated,
-            kube::Error::Api(status) if status.code == 403 && !is_of_deleted_namespace(status) => {
-                ErrorClass::Forbidden
-            }
+            kube::Error::Api(status) => class_of(status),
             kube::Error::Service(_) | kube::Error::HyperError(_) => ErrorClass::Unreachable,
             _ => ErrorClass::Failed,
         };
@@ -210,14 +229,16 @@ impl Error {
 
     /// Whether an object has changed, or is gone, or is there, other than it was read (409, 404).
     pub fn is_outdated(&self) -> bool {
-        self.is_status(409) || self.is_status(404)
+        self.class == ErrorClass::Failed && (self.is_status(409) || self.is_status(404))
     }
 
-    /// Whether the same request would be refused again: what it asks for is invalid or forbidden (4xx), and neither the
-    /// state of an object nor the token or a limit of requests is the cause.
+    /// Whether the same request would be refused again: what it asks for is invalid, forbidden (4xx) or denied, and
+    /// neither the state of an object nor the token or a limit of requests is the cause.
     pub fn is_permanent(&self) -> bool {
         let RequestCause::Status(status) = &self.source else { return false };
-        (400..500).contains(&status.code) && ![401, 404, 408, 409, 425, 429].contains(&status.code)
+        self.class == ErrorClass::Denied
+            || (400..500).contains(&status.code)
+                && ![401, 404, 408, 409, 425, 429].contains(&status.code)
     }
 
     /// Whether there is no such object (404).

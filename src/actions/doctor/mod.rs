@@ -267,6 +267,10 @@ fn classify_refusal(error: &kubernetes::Error, cluster: &EksCluster) -> Check {
             "tls",
             "another endpoint responds in place of the API server: look for a proxy on the route",
         ),
+        ErrorClass::Denied => (
+            "token",
+            "let the admission rule that the message names pass SelfSubjectAccessReviews, so that authenticated users may list their own rights",
+        ),
         ErrorClass::Failed => ("api", "try again: the API server returned an error"),
         ErrorClass::Late => ("api", "try again: the API server accepts connections and is silent"),
     };

@@ -34,8 +34,8 @@ pub struct Basis<'a> {
     pub merged: Option<&'a ClustersetService>,
     pub sources: &'a Sources,
     pub present: &'a Present,
-    /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
-    pub failure: Option<&'a FailedWrite>,
+    /// The changes of this import that failed in this run. The plan is then made again, for the slices and the status.
+    pub failures: &'a [FailedWrite],
     /// Whether the guard's note on the ServiceImport is kept, written or removed.
     pub note: &'a NoteChange,
     /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
@@ -46,9 +46,28 @@ pub struct Basis<'a> {
 /// A change that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedWrite {
-    pub kind: Kind,
+    pub object: ObjectRef,
+    pub stage: Stage,
     /// The message of the API server.
     pub message: String,
+    /// Whether a quota or an admission rule of the cluster refused it.
+    pub is_denied: bool,
+}
+
+impl FailedWrite {
+    /// Whether a change is of the same object. The status is an object of its own.
+    pub fn is_of(&self, change: &Change) -> bool {
+        let are_statuses = [self.stage, change.stage].map(|stage| stage == Stage::Status);
+        self.object == change.object && are_statuses[0] == are_statuses[1]
+    }
+
+    /// Whether it keeps a change of the same plan from being made. A slice and the ServiceImport do not need the other
+    /// slices, but nothing goes before all that comes is there.
+    pub fn blocks(&self, change: &Change) -> bool {
+        self.object.kind != Kind::EndpointSlice
+            || self.is_of(change)
+            || change.stage > Stage::UpdateImport
+    }
 }
 
 /// The state of the namespace of the import in the importing cluster.
@@ -208,20 +227,28 @@ impl<'a> Basis<'a> {
     /// Whether the derived Service stays as it is: it could not be changed, or goes with its import. The slices are then
     /// made for the ports that it has.
     pub(super) fn is_service_fixed(&self) -> bool {
-        self.failure.is_some() || self.is_ending()
+        !self.failures.is_empty() || self.is_ending()
     }
 
-    /// Whether a change is still to be made. Slices do not depend on the other objects but the ServiceImport, which
-    /// owns them.
+    /// Whether a change is still to be made. After a failure these are the slices and the status, which need the
+    /// ServiceImport alone.
     pub(super) fn is_left(&self, change: &Change) -> bool {
-        match (change.object.kind, self.failure) {
-            (Kind::EndpointSlice, Some(failure)) => {
-                failure.kind != Kind::EndpointSlice && self.import().is_some()
-            }
-            (Kind::EndpointSlice, None) => true,
-            (_, Some(_)) => change.stage == Stage::Status && !self.is_ending(),
-            (_, None) => !self.is_ending(),
-        }
+        let is_of_slice = change.object.kind == Kind::EndpointSlice;
+        let is_possible = is_of_slice || !self.is_ending();
+        let is_repeated = is_of_slice || change.stage == Stage::Status;
+        let can_be_repeated = is_repeated && self.import().is_some() && !self.has_failed(change);
+        is_possible && (self.failures.is_empty() || can_be_repeated)
+    }
+
+    fn has_failed(&self, change: &Change) -> bool {
+        self.failures.iter().any(|failure| failure.is_of(change))
+    }
+
+    /// Whether the endpoints and ports that come into a slice could not be written.
+    pub(super) fn has_failed_additions(&self, slice: &str) -> bool {
+        let mut additions =
+            self.failures.iter().filter(|failure| failure.stage == Stage::AddEndpoints);
+        additions.any(|failure| failure.object.name == slice)
     }
 
     /// The clusters with a part in the import: those in its status, and those with slices.

@@ -36,29 +36,46 @@ pub(super) fn changes(
     let mut used: BTreeSet<String> =
         basis.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
     let mut changes = Vec::new();
-    if basis.sources.is_complete {
-        // A slice without the label of a cluster belongs to none.
-        let of_none = present(basis).filter(|slice| slice.source().is_none());
-        changes.extend(of_none.map(|slice| slice::deletion(basis, slice)));
-    }
-    for (key, present) in groups {
-        let (cluster, family) = &key;
+    let mut all_packed = Vec::new();
+    for (key, present) in &groups {
+        let (cluster, family) = key;
         let shape = Shape { basis, derived, everywhere: &everywhere, cluster, family: *family };
         if basis.sources.is_unread(cluster) {
-            changes.extend(present.into_iter().filter_map(|slice| shape.keep(slice)));
+            changes.extend(present.iter().filter_map(|slice| shape.keep(slice)));
             continue;
         }
-        for packed in pack(&present, wanted.remove(&key).unwrap_or_default(), &everywhere) {
-            changes.extend(if let Some(slice) = packed.present {
-                shape.update(slice, &packed)
-            } else {
+        for mut packed in pack(present, wanted.remove(key).unwrap_or_default(), &everywhere) {
+            if packed.present.is_none() {
                 let names = (1..).map(|number| id::slice(basis.service, cluster, *family, number));
-                let name = names.into_iter().find(|name| used.insert(name.clone()));
-                shape.create(&name.unwrap_or_default(), &packed)
-            });
+                let free = names.into_iter().find(|name| used.insert(name.clone()));
+                packed.name = free.unwrap_or_default();
+            }
+            all_packed.push((shape, packed));
         }
     }
+    let waiting = waiting(basis, &all_packed);
+    for (shape, mut packed) in all_packed {
+        packed.keep_waiting(&waiting);
+        changes.extend(match packed.present {
+            Some(slice) => shape.update(slice, &packed),
+            None => shape.create(&packed),
+        });
+    }
+    if basis.sources.is_complete {
+        // A slice without the label of a cluster belongs to none.
+        let has_waiting = |slice: &Slice| slice.addresses().any(|it| waiting.contains_key(&it));
+        let of_none = present(basis).filter(|slice| slice.source().is_none());
+        let of_none = of_none.filter(|slice| !has_waiting(slice));
+        changes.extend(of_none.map(|slice| slice::deletion(basis, slice)));
+    }
     changes
+}
+
+/// The endpoints of slices that could not be written. They stay in the slices that they would leave for these.
+fn waiting(basis: &Basis<'_>, all: &[(Shape<'_>, Packed<'_>)]) -> BTreeMap<IpAddr, SliceEndpoint> {
+    let failed = all.iter().filter(|(_, packed)| basis.has_failed_additions(&packed.name));
+    let endpoints = failed.flat_map(|(_, packed)| &packed.endpoints);
+    endpoints.filter_map(|endpoint| Some((endpoint.address()?, endpoint.clone()))).collect()
 }
 
 /// The deletion of all slices of an import that does not exist any more.
@@ -230,11 +247,15 @@ pub(super) type AddressCounts = BTreeMap<IpAddr, usize>;
 /// A slice after packing.
 #[derive(Clone, Debug)]
 pub(super) struct Packed<'a> {
+    /// Empty until a new one has got its name.
+    pub name: String,
     /// `None` if it is new.
     pub present: Option<&'a Slice>,
     pub ports: PortSet,
     /// Those that stay, in their present order, then the new ones. If there are none, the slice goes.
     pub endpoints: Vec<SliceEndpoint>,
+    /// Whether all of them wait for another slice. The ports then stay as they are.
+    pub is_leaving: bool,
 }
 
 /// Packs the endpoints into the present slices, in the order of their names, and into new ones.
@@ -258,7 +279,9 @@ fn pack<'a>(
         let mut new = new.peekable();
         while new.peek().is_some() {
             let endpoints = new.by_ref().take(MAX_ENDPOINTS).collect();
-            packed.push(Packed { present: None, ports: ports.clone(), endpoints });
+            let name = String::new();
+            let ports = ports.clone();
+            packed.push(Packed { name, present: None, ports, endpoints, is_leaving: false });
         }
     }
     packed
@@ -266,7 +289,9 @@ fn pack<'a>(
 
 impl<'a> Packed<'a> {
     fn empty(slice: &'a Slice) -> Self {
-        Self { present: Some(slice), ports: slice.ports.clone(), endpoints: Vec::new() }
+        let name = slice.metadata.name.clone();
+        let ports = slice.ports.clone();
+        Self { name, present: Some(slice), ports, endpoints: Vec::new(), is_leaving: false }
     }
 
     /// Moves the endpoints that are in the slice already, with its ports, from `wanted` into it.
@@ -293,6 +318,19 @@ impl<'a> Packed<'a> {
             self.ports = ports.clone();
             self.keep(wanted);
         }
+    }
+
+    /// Keeps the endpoints that would leave it for a slice that could not be written.
+    fn keep_waiting(&mut self, waiting: &BTreeMap<IpAddr, SliceEndpoint>) {
+        if waiting.is_empty() {
+            return;
+        }
+        self.is_leaving = self.endpoints.is_empty();
+        let kept: BTreeSet<IpAddr> =
+            self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
+        let present = self.present.into_iter().flat_map(Slice::addresses);
+        let leaving = present.filter(|address| !kept.contains(address));
+        self.endpoints.extend(leaving.filter_map(|address| waiting.get(&address).cloned()));
     }
 
     /// The room for new endpoints. Those that leave it for another slice of the import take up some: they are removed

@@ -1,8 +1,10 @@
 //! Imports that are held back, each with one sentence that names the cause and, if there is one, the solution.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::basis::FailedWrite;
 use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
@@ -13,6 +15,8 @@ const NAMED: usize = 3;
 /// The code of [`Reason::NamespaceExcluded`], and the word with which the admission policy refuses a write in an excluded
 /// namespace.
 pub const EXCLUDED: &str = "NamespaceExcluded";
+/// The code of [`Reason::AdmissionDenied`].
+const DENIED: &str = "AdmissionDenied";
 
 /// The reason for which an import is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -49,6 +53,9 @@ pub enum Reason {
          To import into it, take it out of excludedNamespaces in the policy of deploy/multi-cluster"
     )]
     NamespaceExcluded,
+    /// A quota or an admission rule of the importing cluster refuses an object of the import.
+    #[error("{message}")]
+    AdmissionDenied { message: String },
     /// The guard keeps endpoints of other clusters, or the import itself.
     #[error("{}: {status}", kept(*.endpoints))]
     Guard { endpoints: usize, status: Arc<GuardStatus> },
@@ -74,12 +81,32 @@ impl Reason {
             Self::IpFamilyNotSupported { .. } => "IPFamilyNotSupported",
             Self::ImpossibleName => "ImpossibleName",
             Self::NamespaceExcluded => EXCLUDED,
+            Self::AdmissionDenied { .. } => DENIED,
             Self::Guard { .. } => "Guard",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",
             Self::UnusableRecord { .. } => "UnusableRecord",
         }
     }
+}
+
+impl FailedWrite {
+    /// The reason of the condition `Ready` of an import with this failure.
+    pub(super) fn code(&self) -> &'static str {
+        if self.is_denied { DENIED } else { "Pending" }
+    }
+}
+
+/// The denied objects of an import, one of each kind: the others have the same limit.
+pub(super) fn denied(failures: &[FailedWrite]) -> Vec<Reason> {
+    let mut kinds = BTreeSet::new();
+    let mut denied = Vec::new();
+    for failure in failures {
+        if failure.is_denied && kinds.insert(failure.object.kind) {
+            denied.push(Reason::AdmissionDenied { message: failure.message.clone() });
+        }
+    }
+    denied
 }
 
 /// The reason why an endpoint cannot be in an import.

@@ -70,6 +70,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     if writes && basis.namespace == NamespaceState::Excluded {
         return Plan::held_back([Reason::NamespaceExcluded]);
     }
+    plan.held_back.extend(held_back::denied(basis.failures));
     plan
 }
 

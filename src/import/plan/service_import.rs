@@ -162,12 +162,12 @@ pub(super) fn ready(
     service: &ClustersetService,
     obstacle: Option<&Reason>,
 ) -> Condition {
-    let (status, reason, message) = match (obstacle, basis.failure) {
+    let (status, reason, message) = match (obstacle, basis.failures.first()) {
         (Some(obstacle), _) => {
             let message = "this cluster has none of the IP families of the exports".to_owned();
             (FALSE, obstacle.code(), message)
         }
-        (None, Some(failure)) => (FALSE, "Pending", failure.message.clone()),
+        (None, Some(failure)) => (FALSE, failure.code(), failure.message.clone()),
         (None, None) => (TRUE, READY, completeness(basis, service)),
     };
     Condition {

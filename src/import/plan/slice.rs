@@ -18,6 +18,7 @@ use super::refused::{self, REFUSED};
 use crate::model::{ClusterId, ExportedPort, Family, join};
 
 /// What all slices of a cluster and family have in common.
+#[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub basis: &'a Basis<'a>,
     pub derived: Option<&'a Derived>,
@@ -28,12 +29,12 @@ pub(super) struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    pub(super) fn create(&self, name: &str, packed: &Packed<'_>) -> Vec<Change> {
+    pub(super) fn create(&self, packed: &Packed<'_>) -> Vec<Change> {
         let last = self.last(packed);
-        let first = self.transition(&State::default(), &last);
+        let first = self.transition(&State::default(), &last, packed);
         let mut body = first.json();
         body["addressType"] = json!(self.family);
-        let object = self.basis.object(Kind::EndpointSlice, name);
+        let object = self.basis.object(Kind::EndpointSlice, &packed.name);
         let described = describe(self.family, Some(self.cluster));
         let detail = format!("{described} {} in", first.endpoints.len());
         let create = change::creation(Stage::AddEndpoints, object.clone(), body, detail);
@@ -52,7 +53,7 @@ impl Shape<'_> {
         }
         let present = State::of(slice);
         let last = self.last(packed);
-        let transition = self.transition(&present, &last);
+        let transition = self.transition(&present, &last, packed);
         let owners = change::owners(&slice.metadata, self.basis.import());
         let has_additions = transition.adds_to(&present) || owners.is_some();
         let first = if has_additions { transition } else { present.clone() };
@@ -84,7 +85,7 @@ impl Shape<'_> {
 
     fn last(&self, packed: &Packed<'_>) -> State {
         let ports = if self.basis.is_service_fixed() {
-            self.ports_in_transition(&packed.ports)
+            self.ports_in_transition(packed)
         } else {
             packed.ports.clone()
         };
@@ -94,7 +95,7 @@ impl Shape<'_> {
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
     /// derived Service that is to be deleted.
-    fn transition(&self, present: &State, last: &State) -> State {
+    fn transition(&self, present: &State, last: &State, packed: &Packed<'_>) -> State {
         let mut staying: BTreeMap<Option<IpAddr>, &SliceEndpoint> =
             last.endpoints.iter().map(|it| (it.address(), it)).collect();
         let mut endpoints = Vec::new();
@@ -110,13 +111,17 @@ impl Shape<'_> {
         endpoints.extend(last.endpoints.iter().filter(is_new).cloned());
         let mut labels = present.labels.clone();
         labels.extend(last.labels.clone());
-        let ports = self.ports_in_transition(&last.ports);
+        let ports = self.ports_in_transition(packed);
         let refused = last.refused.clone();
         State { labels, refused, ports, endpoints }
     }
 
     /// The ports with their former names besides. A port that takes over the former name of another one waits.
-    fn ports_in_transition(&self, ports: &PortSet) -> PortSet {
+    fn ports_in_transition(&self, packed: &Packed<'_>) -> PortSet {
+        let ports = &packed.ports;
+        if packed.is_leaving {
+            return ports.clone();
+        }
         let former = self.derived.iter().flat_map(|derived| &derived.former_names);
         let is_in_use = |port: &&ExportedPort| former.clone().any(|(_, name)| *name == port.name);
         let renamed = ports.iter().filter_map(|port| {

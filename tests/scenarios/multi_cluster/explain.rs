@@ -12,7 +12,7 @@ use crate::run::sync;
 use testbed::kubernetes::{ClusterIp, Export, Pod};
 
 /// The explanation of a Service of `shop`, or of the namespace before its name.
-async fn explain(members: &Members, cluster: &str, name: &str) -> Explanation {
+pub async fn explain(members: &Members, cluster: &str, name: &str) -> Explanation {
     let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
     let question =
         json!({"action": "explain", "cluster": cluster, "namespace": namespace, "service": name});

@@ -137,26 +137,6 @@ async fn object_that_changes_again_and_again_is_left_to_the_next_run() {
 }
 
 #[tokio::test]
-async fn refusal_of_a_policy_is_one_line_with_the_rule() {
-    let rule = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: Services have the label team";
-    let members = Members::with_changes().await;
-    let denied = Fault::always(SERVICES, FaultKind::DeniedByPolicy(rule)).of_method("POST");
-    members.green.fail(denied);
-
-    let report = sync(&members.function).await;
-
-    let failures = failures(&report);
-    let [failure] = failures.as_slice() else { panic!("{}", in_full(&report)) };
-    assert!(failure.contains("422") && failure.contains(rule), "{failure}");
-    let import = members.green.service_import("shop", "cart").expect("an import without an IP");
-    assert_eq!(import["status"]["conditions"][0]["reason"], "Pending", "{import:#}");
-    assert_eq!(imported_from(&members.green, "web")["blue"].len(), 2, "other imports go on");
-    members.assert_first_flow_is_unharmed();
-    members.green.clear_faults();
-    members.assert_reached().await;
-}
-
-#[tokio::test]
 async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
     for labels in [&[MANAGED_BY][..], &[IMPORT], &[IMPORT, MANAGED_BY]] {
         let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;

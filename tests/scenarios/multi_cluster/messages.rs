@@ -46,7 +46,7 @@ const EXPORTS: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/servi
 /// and counted until then.
 #[tokio::test(start_paused = true)]
 async fn message_returns_if_a_change_of_its_own_cluster_fails_that_a_retry_can_make() {
-    let denied = FaultKind::DeniedByPolicy("no");
+    let denied = FaultKind::Denied(422, "no");
     for (name, cluster, method, path, kind, returns) in [
         ("slice of the exporter", 0, "PATCH", SLICES, FaultKind::Status(503), true),
         ("slice of another importer", 1, "PATCH", SLICES, FaultKind::Status(503), false),

@@ -4,6 +4,7 @@ mod accounts;
 mod bad_registry;
 mod calls;
 mod conditions;
+mod denied;
 mod departures;
 mod doctor;
 mod explain;

@@ -181,8 +181,7 @@ async fn each_of_several_new_imports_does_without_a_refused_value_at_once() {
 
 #[tokio::test]
 async fn endpoints_are_right_though_the_service_of_the_import_cannot_be_written() {
-    let denied = FaultKind::DeniedByPolicy("Services have the label team");
-    for fault in [FaultKind::Status(403), FaultKind::Status(500), denied] {
+    for fault in [FaultKind::Status(403), FaultKind::Status(500)] {
         let members = Members::in_step(&["10.0.0.1", "10.0.0.2"]).await;
         let Members { blue, green, .. } = &members;
         green.fail(Fault::always(SERVICES, fault.clone()).of_method("PATCH"));

@@ -126,7 +126,7 @@ fn refused(fault: &FaultKind) -> Option<Failure> {
     match fault {
         FaultKind::Status(code) => Some(status(*code)),
         FaultKind::SecondPageFails => Some(status(500)),
-        FaultKind::DeniedByPolicy(text) => Some(Failure::refused_by_policy(text)),
+        FaultKind::Denied(code, text) => Some(Failure::denied(*code, text)),
         FaultKind::RetryAfter(seconds) => Some(Failure::too_many_requests(*seconds)),
         FaultKind::Expired410OnContinue => Some(Failure::expired()),
         _ => None,

@@ -25,8 +25,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// A `Status` of that code (401, 403, 429 with Retry-After, 500, 503, 504).
     Status(u16),
-    /// 422 with the words of an admission policy.
-    DeniedByPolicy(&'static str),
+    /// The refusal of an admission policy or webhook, with that code and these words.
+    Denied(u16, &'static str),
     /// 429 with that many seconds in Retry-After.
     RetryAfter(u32),
     /// The connection is closed when half of the body is out.

@@ -118,7 +118,8 @@ impl Failure {
             StatusCode::UNAUTHORIZED => Self::unauthorized(),
             StatusCode::TOO_MANY_REQUESTS => Self::too_many_requests(1),
             StatusCode::FORBIDDEN => {
-                Self::new(code, "Forbidden", "forbidden: injected by the sandbox")
+                let what = "User \"sandbox\" cannot make this request, by an injected fault";
+                Self::forbidden(None, "", what)
             }
             StatusCode::SERVICE_UNAVAILABLE => {
                 Self::new(code, "ServiceUnavailable", "apiserver not ready")
@@ -199,9 +200,28 @@ impl Failure {
         Self::of_object(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", resource, name, &text)
     }
 
-    /// A policy that is not ours denies a write, with these words.
-    pub fn refused_by_policy(text: &str) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
+    /// An admission policy or webhook that is not ours denies a write, with these words.
+    pub fn denied(code: u16, text: &str) -> Self {
+        let code = StatusCode::from_u16(code).expect("a status code");
+        let reason = match code {
+            StatusCode::FORBIDDEN => "Forbidden",
+            StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
+            // A webhook rarely names one.
+            _ => "",
+        };
+        Self::new(code, reason, text)
+    }
+
+    /// A ResourceQuota of the namespace leaves no room for one more object.
+    pub fn exceeded_quota(resource: &Resource, name: &str, limit: usize) -> Self {
+        let counted = match resource.group {
+            "" => resource.plural.to_owned(),
+            group => format!("count/{}.{group}", resource.plural),
+        };
+        let what = format!(
+            "exceeded quota: q, requested: {counted}=1, used: {counted}={limit}, limited: {counted}={limit}"
+        );
+        Self::forbidden(Some((resource.group, resource.plural)), name, &what)
     }
 }
 

@@ -145,6 +145,11 @@ impl KubernetesServer {
         self.world().minor = minor;
     }
 
+    /// Sets how many objects of a resource a namespace may have (a ResourceQuota).
+    pub fn set_quota(&self, namespace: &str, plural: &str, limit: usize) {
+        self.world().quotas.insert((namespace.to_owned(), plural.to_owned()), limit);
+    }
+
     /// From now on a mutating webhook sets this `trafficDistribution` on each Service that is written by HTTP.
     pub fn set_webhook_distribution(&self, distribution: Option<&'static str>) {
         self.world().webhook_distribution = distribution;

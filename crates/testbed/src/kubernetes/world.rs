@@ -36,6 +36,8 @@ pub struct World {
     pub serves_slices: bool,
     /// What is served of the Multi-Cluster Services API.
     pub multi_cluster: MultiCluster,
+    /// The largest numbers of objects, by namespace and plural of the resource (ResourceQuotas).
+    pub quotas: BTreeMap<(String, String), usize>,
     /// The service ranges.
     pub addresses: Allocator,
     /// Whether the pods behind Services can be listed; the function never does, and they make a large world slow.
@@ -63,6 +65,7 @@ impl World {
             requests: Vec::new(),
             serves_slices: true,
             multi_cluster: MultiCluster::default(),
+            quotas: BTreeMap::new(),
             addresses: Allocator::default(),
             shows_pods: false,
             minor: 33,

@@ -143,11 +143,24 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     if world.store.get(write.resource, &write.target.namespace, &name).is_some() {
         return Err(Failure::already_exists(write.resource, &name));
     }
+    check_quota(world, write, &name)?;
     write.manager("Update").created(&mut object);
     if write.is_dry_run() {
         return Ok(object);
     }
     Ok(world.keep_sent(write.resource, object))
+}
+
+/// The last of the admission plugins.
+fn check_quota(world: &World, write: &Write<'_>, name: &str) -> Result<(), Failure> {
+    let namespace = &write.target.namespace;
+    let limit = world.quotas.get(&(namespace.clone(), write.resource.plural.to_owned()));
+    match limit {
+        Some(limit) if world.store.all(write.resource, namespace).len() >= *limit => {
+            Err(Failure::exceeded_quota(write.resource, name, *limit))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn create_event(world: &mut World, namespace: &str, mut event: Value) -> Result<Value, Failure> {

@@ -156,8 +156,8 @@ fn objects_without_an_import_stay_while_their_cluster_is_unread() {
     assert_snapshot!(both().unread("red").synced(&mut present), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP
     ~ Service derived-isrlchlhrq: ownerReferences
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ownerReferences
     ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, ownerReferences
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ownerReferences
     ~ ServiceImport web: ips
     ~ ServiceImport web status: Ready True/Ready, from green, red
     ");

@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::cluster::Cluster;
-use super::world::{BOTH, World, after, fields, ports};
-use crate::import::plan::{FailedWrite, Kind, OwnerLabel};
+use super::world::{BOTH, World, after, failed, fields, ports};
+use crate::import::plan::{Kind, OwnerLabel, Stage};
 use crate::model::{Family, InternalTrafficPolicy, Properties, SessionAffinity};
 
 fn web() -> World {
@@ -32,10 +32,6 @@ fn with_properties() -> World {
         annotations: texts(&[("docs", "https://example.org"), ("a, b", "")]),
     };
     world
-}
-
-fn failed(kind: Kind, message: &str) -> FailedWrite {
-    FailedWrite { kind, message: message.to_owned() }
 }
 
 #[test]
@@ -122,7 +118,8 @@ fn fields_of_other_writers_stay() {
     let mut world = web().exported("red", "10.0.0.9");
     world.merged_mut().ports.extend(ports("https:443"));
     world.sync(&mut cluster);
-    world.failure = Some(failed(Kind::EndpointSlice, "connection refused"));
+    world.failures =
+        vec![failed(Kind::EndpointSlice, "x", Stage::AddEndpoints, "connection refused")];
     world.sync(&mut cluster);
     for object in cluster.objects.values().filter(|it| it["metadata"]["finalizers"].is_array()) {
         assert_eq!(object["metadata"]["labels"]["argocd"], "x");
@@ -262,8 +259,9 @@ fn cluster_without_the_families_gets_no_ip() {
 #[test]
 fn failed_change_is_shown_in_the_status_until_it_succeeds() {
     let mut cluster = after(&web());
-    let failure = Some(failed(Kind::EndpointSlice, "services is forbidden"));
-    let failed = World { failure, ..web() };
+    let name = "imported-isrlchlhrq-8de69181-1";
+    let failure = failed(Kind::EndpointSlice, name, Stage::AddEndpoints, "services is forbidden");
+    let failed = World { failures: vec![failure], ..web() };
     assert_snapshot!(failed.synced(&mut cluster), @"~ ServiceImport web status: Ready False/Pending, from blue, green");
     let mut later = web();
     later.now = "2026-11-01T13:00:00Z".parse().expect("a time");

@@ -13,9 +13,9 @@ use super::arbitrary;
 use super::cluster::Cluster;
 use super::held::held;
 use super::step::{Step, foreign, import, slices, step};
-use super::world::described;
+use super::world::{World, described, failed};
 use crate::import::plan::present::PortSet;
-use crate::import::plan::{Present, Read, Slice, SliceEndpoint, Stage};
+use crate::import::plan::{Change, Kind, Present, Read, Slice, SliceEndpoint, Stage};
 use crate::model::{ClusterId, Family, ImportType, is_publishable};
 
 /// Few worlds and always the same, unless `PROPTEST_CASES` or `PROPTEST_RNG_SEED` asks for others.
@@ -42,6 +42,11 @@ proptest! {
     #[test]
     fn endpoint_that_stays_is_reachable_all_the_time(step in step()) {
         assert_reachable(&step);
+    }
+
+    #[test]
+    fn endpoint_that_stays_is_reachable_though_a_slice_cannot_be_written(step in step()) {
+        assert_reachable_without_a_slice(&step);
     }
 
     #[test]
@@ -120,6 +125,30 @@ fn assert_reachable(step: &Step) {
         let reachable = state.reachable();
         for target in before.intersection(&after) {
             assert!(reachable.contains(target), "{target}");
+        }
+    }
+}
+
+/// Each addition to a slice fails, and then the import is planned again.
+fn assert_reachable_without_a_slice(step: &Step) {
+    let kind = |cluster: &Cluster| cluster.present().import.map(|import| import.spec.kind);
+    if kind(&step.before) != kind(step.after()) {
+        return;
+    }
+    let is_addition = |change: &&Change| {
+        change.object.kind == Kind::EndpointSlice && change.stage == Stage::AddEndpoints
+    };
+    for change in step.plan.changes.iter().filter(is_addition) {
+        let failure = failed(change.object.kind, &change.object.name, change.stage, "refused");
+        let mut first = step.plan.clone();
+        first.changes.retain(|other| !failure.blocks(other));
+        let mut cluster = step.before.clone();
+        cluster.carry_out(&first, |_| {});
+        let world = World { failures: vec![failure], ..step.world.clone() };
+        cluster.carry_out(&world.plan(&cluster), |_| {});
+        let reachable = cluster.reachable();
+        for target in step.before.reachable().intersection(&step.after().reachable()) {
+            assert!(reachable.contains(target), "{target} without {change}");
         }
     }
 }

@@ -6,9 +6,11 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::world::{World, after};
+use super::world::{World, after, failed, slices};
+use crate::import::plan::change::Content;
 use crate::import::plan::{
-    FailedWrite, Kind, as_exported, changed_fields, noted_fields, refused_fields,
+    Change, FailedWrite, Kind, Stage, Write, as_exported, changed_fields, noted_fields,
+    refused_fields,
 };
 use crate::model::{InternalTrafficPolicy, OptionalField, RefusedField, SessionAffinity};
 
@@ -239,9 +241,9 @@ fn local_traffic_policy_is_said_in_ready() {
 #[test]
 fn slices_are_written_for_the_ports_of_a_service_that_cannot_be_changed() {
     let mut cluster = after(&World::with_ports("http:80").exported("green", "10.0.0.1"));
-    let failed = |kind| Some(FailedWrite { kind, message: "forbidden".to_owned() });
+    let service = failed(Kind::Service, "derived-isrlchlhrq", Stage::AddPorts, "forbidden");
     let world = World {
-        failure: failed(Kind::Service),
+        failures: vec![service.clone()],
         ..World::with_ports("web:80").exported("green", "10.0.0.2")
     };
     assert_snapshot!(world.synced(&mut cluster), @"
@@ -250,11 +252,61 @@ fn slices_are_written_for_the_ports_of_a_service_that_cannot_be_changed() {
     ~ ServiceImport web status: Ready False/Pending, from green
     ");
     assert_eq!(cluster.reachable(), BTreeSet::from(["10.0.0.2 TCP/80->8080".to_owned()]));
-    let of_slice = World { failure: failed(Kind::EndpointSlice), ..world.clone() };
-    assert_eq!(of_slice.planned(&cluster), "nothing");
-    let without_import = World { failure: failed(Kind::ServiceImport), ..world };
-    let planned = without_import.planned(&Cluster::default());
-    assert_eq!(planned, "~ ServiceImport web status: Ready False/Pending, from green", "no slices");
+    let import = failed(Kind::ServiceImport, "web", Stage::CreateImport, "forbidden");
+    let without_import = World { failures: vec![import], ..world };
+    assert_eq!(without_import.planned(&Cluster::default()), "nothing");
+}
+
+#[test]
+fn endpoint_stays_in_its_slice_while_the_one_that_takes_it_cannot_be_written() {
+    let before = World::with_ports("http:80")
+        .exported("green", "10.0.0.1 10.0.0.2 10.0.0.3")
+        .exported("red", "10.0.0.8");
+    let name = "imported-isrlchlhrq-8de69181-2";
+    let denied = failed(Kind::EndpointSlice, name, Stage::AddEndpoints, "exceeded quota: q");
+    let denied = FailedWrite { is_denied: true, ..denied };
+    // 10.0.0.2 has other ports now, and so goes to a slice of its own.
+    let mut world = World::with_ports("http:80 admin:81")
+        .exported("green", "10.0.0.1 10.0.0.2")
+        .exported("red", "10.0.0.9");
+    world.endpoints_mut("green")[0].ports.pop_last();
+    world.failures = vec![denied];
+    let mut cluster = after(&before);
+    assert_snapshot!(world.synced(&mut cluster), @"
+    + EndpointSlice imported-isrlchlhrq-a893d503-2: IPv4 of red, 1 in
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
+    ~ ServiceImport web status: Ready False/AdmissionDenied, from green, red
+    ! AdmissionDenied: exceeded quota: q
+    ");
+    assert_snapshot!(slices(&cluster), @"
+    imported-isrlchlhrq-8de69181-1: 10.0.0.1 10.0.0.2
+    imported-isrlchlhrq-a893d503-2: 10.0.0.9
+    ");
+}
+
+#[test]
+fn failure_of_a_slice_blocks_only_that_slice_and_what_goes() {
+    let change = |kind, name: &str, stage| Change {
+        stage,
+        object: failed(kind, name, stage, "").object,
+        write: Write::Patch,
+        content: Content::default(),
+        detail: String::new(),
+    };
+    let others = [
+        (change(Kind::EndpointSlice, "a", Stage::AddEndpoints), true),
+        (change(Kind::EndpointSlice, "b", Stage::AddEndpoints), false),
+        (change(Kind::ServiceImport, "web", Stage::UpdateImport), false),
+        (change(Kind::Service, "derived-isrlchlhrq", Stage::RemovePorts), true),
+        (change(Kind::EndpointSlice, "b", Stage::RemoveEndpoints), true),
+    ];
+    let slice = failed(Kind::EndpointSlice, "a", Stage::AddEndpoints, "");
+    let service = failed(Kind::Service, "derived-isrlchlhrq", Stage::AddPorts, "");
+    for (other, is_blocked) in others {
+        assert_eq!(slice.blocks(&other), is_blocked, "{other}");
+        assert!(service.blocks(&other), "{other}");
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn each_reason_names_the_cause_and_a_remedy() {
         Reason::IpFamilyNotSupported { exported, available: available.clone() },
         Reason::IpFamilyNotSupported { exported: vec![], available: vec![Family::V4, Family::V6] },
         Reason::ImpossibleName,
+        Reason::AdmissionDenied { message: "the message".into() },
         Reason::Skipped { instances: skipped.map(|(id, why)| (id.to_owned(), why)).to_vec() },
         Reason::UnusableRecord { record: "its record".into() },
     ]), @r"
@@ -69,6 +70,7 @@ fn each_reason_names_the_cause_and_a_remedy() {
     IPFamilyNotSupported: the exports have IPv6, and this cluster has IPv4: the import has no IP
     IPFamilyNotSupported: the exports have no IP family, and this cluster has IPv4 and IPv6: the import has no IP
     ImpossibleName: no Kubernetes object can have this name
+    AdmissionDenied: the message
     Skipped: 2 instances are not imported: a (it has neither AWS_INSTANCE_IPV4 nor AWS_INSTANCE_IPV6), b (it lacks the attribute AWS_INSTANCE_PORT)
     UnusableRecord: its record; the part of its cluster stays in the import as it is
     ");

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, NoteChange, OwnerLabel, Plan,
-    PortKey, Present, Read, Sources, change, plan,
+    Basis, Exported, FailedWrite, ImportedEndpoint, Kind, NamespaceState, NoteChange, ObjectRef,
+    OwnerLabel, Plan, PortKey, Present, Read, Sources, Stage, change, plan,
 };
 use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, Properties, Protocol,
@@ -30,7 +30,7 @@ pub struct World {
     pub namespace: NamespaceState,
     pub merged: Option<ClustersetService>,
     pub sources: Sources,
-    pub failure: Option<FailedWrite>,
+    pub failures: Vec<FailedWrite>,
     pub note: NoteChange,
     pub kept_ips: usize,
     pub now: Timestamp,
@@ -58,7 +58,7 @@ impl World {
             namespace: NamespaceState::Active,
             merged: Some(merged),
             sources: Sources { is_complete: true, is_read: true, ..Sources::default() },
-            failure: None,
+            failures: Vec::new(),
             note: NoteChange::Keep,
             kept_ips: usize::MAX,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
@@ -151,7 +151,7 @@ impl World {
             merged: self.merged.as_ref(),
             sources: &self.sources,
             present,
-            failure: self.failure.as_ref(),
+            failures: &self.failures,
             note: &self.note,
             kept_ips: self.kept_ips,
             now: self.now,
@@ -218,6 +218,12 @@ pub fn described(plan: &Plan) -> String {
     let held_back = plan.held_back.iter().map(|it| format!("! {}: {it}", it.code()));
     let lines: Vec<String> = changes.chain(held_back).collect();
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
+}
+
+/// The failure of a change of an object of the import of `web`.
+pub fn failed(kind: Kind, name: &str, stage: Stage, message: &str) -> FailedWrite {
+    let object = ObjectRef { kind, namespace: "shop".to_owned(), name: name.to_owned() };
+    FailedWrite { object, stage, message: message.to_owned(), is_denied: false }
 }
 
 pub fn cluster(name: &str) -> ClusterId {
