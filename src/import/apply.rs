@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::observe::Objects;
 use super::plan::{
-    Change, FailedWrite, OwnerLabel, Present, Reason, Sources, Stage, Unexpected, Write,
-    changed_fields, refused_fields, removal,
+    Change, FailedWrite, OwnerLabel, Present, Reason, Sources, Stage, Write, changed_fields,
+    refused_fields, removal,
 };
 use crate::clusterset::merge::Merged;
 use crate::error::chain;
@@ -38,8 +38,6 @@ pub struct Applied {
     pub refused: Vec<RefusedField>,
     /// The objects that have the names of some to be created.
     pub taken: Vec<(Kind, Value)>,
-    /// The problem of an object as the API server stored it.
-    pub unreadable: Option<Unexpected>,
 }
 
 /// A change that failed, with its error.
@@ -103,7 +101,7 @@ impl Applied {
             Ok(stored) => {
                 if let Some(stored) = stored {
                     self.refused.extend(changed_fields(kind, body, &stored));
-                    self.unreadable = present.store(kind, &stored).err().or(self.unreadable.take());
+                    present.store(kind, &stored);
                 }
                 Outcome::Applied
             }
@@ -190,8 +188,6 @@ pub struct ImportOutcome {
     pub held_back: Vec<Reason>,
     /// The notices that its IP changed.
     pub notices: Vec<Notice>,
-    /// The problem of an object that cannot be read.
-    pub unreadable: Option<String>,
     /// Whether a change is left that a retry can make.
     pub is_unfinished: bool,
     /// Whether an object has changed since it was read, so that the rest of it was not written. It is unfinished, too.
@@ -199,10 +195,6 @@ pub struct ImportOutcome {
 }
 
 impl ImportOutcome {
-    pub(super) fn unreadable(problem: &Unexpected) -> Self {
-        Self { unreadable: Some(problem.to_string()), ..Self::default() }
-    }
-
     /// The outcome of a second try. What the first one wrote counts.
     pub(super) fn followed_by(mut self, mut second: Self) -> Self {
         self.made.retain(|made| made.result == Outcome::Applied);
@@ -230,10 +222,7 @@ impl ImportRemoval<'_> {
         let mut imported = Imported::default();
         let names = self.objects.names(self.owner);
         for name in names.iter().chain(&self.objects.beside(&names)) {
-            let outcome = match self.objects.present(name) {
-                Ok(present) => self.remove(name, present).await,
-                Err(problem) => ImportOutcome::unreadable(&problem),
-            };
+            let outcome = self.remove(name, self.objects.present(name)).await;
             imported.imports.insert(name.clone(), outcome);
         }
         imported

@@ -36,8 +36,8 @@ use apply::{Applied, Failure, Made, apply};
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange,
-    OwnerLabel, Plan, Present, Reason, Tally, Unexpected, Write, as_exported, has_noted_fields,
-    noted_fields, ready_endpoints,
+    OwnerLabel, Plan, Present, Reason, Tally, Write, as_exported, has_noted_fields, noted_fields,
+    ready_endpoints,
 };
 use sources::{Importer, Members, MergedName};
 
@@ -90,20 +90,14 @@ impl Importing<'_> {
         let server: OnceCell<Option<String>> = OnceCell::new();
         let mut imports = Vec::new();
         for name in names {
-            match self.import(members, name.clone()) {
-                Ok(mut import) => {
-                    if has_noted_fields(self.owner, &import.present) {
-                        let version = async || self.kubernetes.version().await.ok();
-                        import.server = server.get_or_init(version).await.clone();
-                    }
-                    let unread = import.exports.named.unread.as_ref();
-                    imported.unread.extend(unread.map(|it| format!("{}: {it}", import.name)));
-                    imports.push(import);
-                }
-                Err(problem) => {
-                    imported.imports.insert(name, ImportOutcome::unreadable(&problem));
-                }
+            let mut import = self.import(members, name);
+            if has_noted_fields(self.owner, &import.present) {
+                let version = async || self.kubernetes.version().await.ok();
+                import.server = server.get_or_init(version).await.clone();
             }
+            let unread = import.exports.named.unread.as_ref();
+            imported.unread.extend(unread.map(|problem| format!("{}: {problem}", import.name)));
+            imports.push(import);
         }
         let tallies = imports.iter().map(|import| (import.name.clone(), import.tally()));
         let tallies: BTreeMap<ServiceRef, Tally> = tallies.collect();
@@ -129,15 +123,11 @@ impl Importing<'_> {
         let stands_still = is_told.then_some(self.policy);
         let mut imported = Imported { stands_still, ..Imported::default() };
         for name in names {
-            let outcome = match self.objects.present(&name) {
-                Ok(present) => {
-                    let import = present.import.as_ref();
-                    let exists = import.is_some_and(|import| self.owner.owns(&import.metadata));
-                    let endpoints = ready_endpoints(self.owner, &present);
-                    ImportOutcome { exists, endpoints, ..ImportOutcome::default() }
-                }
-                Err(problem) => ImportOutcome::unreadable(&problem),
-            };
+            let present = self.objects.present(&name);
+            let import = present.import.as_ref();
+            let exists = import.is_some_and(|import| self.owner.owns(&import.metadata));
+            let endpoints = ready_endpoints(self.owner, &present);
+            let outcome = ImportOutcome { exists, endpoints, ..ImportOutcome::default() };
             imported.imports.insert(name, outcome);
         }
         imported
@@ -151,8 +141,7 @@ impl Importing<'_> {
             names.extend(self.objects.names(self.owner));
             let left = self.objects.beside(&names).into_iter();
             let is_left = |it: &ServiceRef| {
-                let objects = self.objects.present(it);
-                is_derived_service(&it.name) && objects.is_ok_and(|it| it.is_orphaned())
+                is_derived_service(&it.name) && self.objects.present(it).is_orphaned()
             };
             let left = left.filter(is_left);
             names.extend(left.map(|it| members.name_of(&it).cloned().unwrap_or(it)));
@@ -161,11 +150,10 @@ impl Importing<'_> {
         names
     }
 
-    /// One import; its problem if one of its objects cannot be read.
-    fn import(&self, members: &Members<'_>, name: ServiceRef) -> Result<ImportRun<'_>, Unexpected> {
-        let present = self.objects.present(&name)?;
+    fn import(&self, members: &Members<'_>, name: ServiceRef) -> ImportRun<'_> {
+        let present = self.objects.present(&name);
         let exports = members.known(&name, &self.importer, &present.holders());
-        Ok(self.on(name, present, exports))
+        self.on(name, present, exports)
     }
 
     fn on(&self, name: ServiceRef, present: Present, exports: MergedName) -> ImportRun<'_> {
@@ -194,7 +182,7 @@ impl Importing<'_> {
         let objects = objects.inspect_err(|error| {
             tracing::warn!("import {name} not read again: {}", chain(error));
         });
-        let present = objects.ok()?.present(name).ok()?;
+        let present = objects.ok()?.present(name);
         let read = read_again(name.clone(), present.clone());
         let exports = self.deadline.until_stop(read).await.ok()??;
         let again = self.on(name.clone(), present, exports);
@@ -312,11 +300,8 @@ impl ImportRun<'_> {
                 if !has_learnt {
                     self.failures.extend(applied.failures.into_iter().map(|failure| failure.write));
                 }
-                if applied.unreadable.is_none() {
-                    continue;
-                }
+                continue;
             }
-            outcome.unreadable = applied.unreadable.map(|it| it.to_string());
             // The plan holds it back.
             let is_denied = |made: &Made| {
                 let mut denied = self.failures.iter().filter(|failure| failure.is_denied);
@@ -401,10 +386,13 @@ impl ImportRun<'_> {
         let mut created = plan.changes.iter().filter(|it| it.write == Write::Create);
         let created = created.find(|it| it.object.kind == Kind::Service);
         let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
-        // The creation reports an error, or an object that cannot be read.
+        // The creation reports an error.
         let found = kubernetes.object(&created.object).await.ok().flatten();
         let foreign = found.filter(|found| !owner.owns(&Metadata::read(found)));
-        foreign.is_some_and(|foreign| self.present.store(Kind::Service, &foreign).is_ok())
+        if let Some(foreign) = &foreign {
+            self.present.store(Kind::Service, foreign);
+        }
+        foreign.is_some()
     }
 
     /// Takes over the objects of another owner that have the names of some to be created, so that the next plan knows
@@ -417,8 +405,7 @@ impl ImportRun<'_> {
                 continue;
             }
             has_foreign = true;
-            applied.unreadable =
-                self.present.store(kind, &object).err().or(applied.unreadable.take());
+            self.present.store(kind, &object);
             if kind == Kind::EndpointSlice {
                 // It is in the way of nothing, since the next number is free. No later plan repeats this line.
                 let object = ObjectRef::of(&self.name, kind, &metadata.name);

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::plan::{
-    DerivedService, Metadata, NamespaceState, OwnerLabel, Present, ServiceImport, Slice,
-    Unexpected, name_of,
+    DerivedService, Metadata, NamespaceState, OwnerLabel, Present, ServiceImport, Slice, name_of,
 };
 use crate::clusterset::departures::Parts;
 use crate::clusterset::id;
@@ -23,7 +22,7 @@ const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 struct OfImport {
     /// The name of the import, unless another writer took it off.
     import: Option<String>,
-    slice: Result<Arc<Slice>, Unexpected>,
+    slice: Arc<Slice>,
 }
 
 /// The objects of the imports of a cluster.
@@ -148,9 +147,7 @@ impl Objects {
     pub fn parts(&self, owner: &OwnerLabel, served: &Served) -> Parts {
         let mut parts = Parts::new();
         for name in self.names(owner) {
-            // An import that cannot be read is not changed.
-            let Ok(present) = self.present(&name) else { continue };
-            present.add_parts(&name, served, &mut parts);
+            self.present(&name).add_parts(&name, served, &mut parts);
         }
         parts
     }
@@ -166,20 +163,16 @@ impl Objects {
     }
 
     /// The objects of one import, or a derived Service by its own name.
-    ///
-    /// # Errors
-    /// Returns the problem if one of them has a value that the API does not have.
-    pub fn present(&self, service: &ServiceRef) -> Result<Present, Unexpected> {
+    pub fn present(&self, service: &ServiceRef) -> Present {
         let derived = ServiceRef::new(&service.namespace, id::derived_service(service));
-        let import = self.imports.get(service).map(ServiceImport::read).transpose()?;
+        let import = self.imports.get(service).map(ServiceImport::read);
         let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
-        let slices = slices.into_iter().flatten().map(|it| it.slice.clone());
-        let slices = slices.collect::<Result<Vec<_>, _>>()?;
+        let slices = slices.into_iter().flatten().map(|it| Arc::clone(&it.slice)).collect();
         // Else a person's Service with our label would stand in the place of the derived one.
         let left = Some(service).filter(|it| is_derived_service(&it.name));
         let derived = self.services.get(&derived).or_else(|| self.services.get(left?));
-        let derived = derived.map(DerivedService::read).transpose()?;
-        Ok(Present { import, derived, slices })
+        let derived = derived.map(DerivedService::read);
+        Present { import, derived, slices }
     }
 }
 
@@ -196,7 +189,7 @@ fn slice_of(slice: &Value) -> Option<(ServiceRef, OfImport)> {
     let is_right =
         |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
     let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
-    let slice = OfImport { import, slice: Slice::read(slice).map(Arc::new) };
+    let slice = OfImport { import, slice: Arc::new(Slice::read(slice)) };
     Some((ServiceRef::new(&namespace, &derived), slice))
 }
 
@@ -218,10 +211,10 @@ mod tests {
         let web = ServiceRef::new("shop", "web");
         let derived = ServiceRef::new("shop", id::derived_service(&web));
         objects.add_list(Kind::Service, [own("web")]);
-        assert_eq!(objects.present(&web).expect("it is read").derived, None);
+        assert_eq!(objects.present(&web).derived, None);
         objects.add_list(Kind::Service, [own(&derived.name)]);
         for name in [&web, &derived] {
-            let present = objects.present(name).expect("it is read").derived.expect("it is there");
+            let present = objects.present(name).derived.expect("it is there");
             assert_eq!(present.metadata.name, derived.name);
         }
     }

@@ -112,8 +112,6 @@ impl MultiClusterReport {
                     self.lines.push(member::held_back(&name, reason.code(), reason.to_string()));
                 }
             }
-            let unreadable = import.unreadable.into_iter();
-            self.lines.extend(unreadable.map(|text| member::held_back(&name, "Unreadable", text)));
             self.unfinished.extend(import.is_unfinished.then_some(name));
         }
         self.lines.extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));

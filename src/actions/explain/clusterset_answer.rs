@@ -109,13 +109,7 @@ impl ClustersetExplanation {
             let detail = "this cluster does not import (MULTI_CLUSTER is export)";
             return self.add(CheckOutcome::Ok, "import", detail);
         };
-        let present = match objects.present(facts.name) {
-            Ok(present) => present,
-            Err(problem) => {
-                let detail = format!("not read: {problem}");
-                return self.add(CheckOutcome::Failed, "import", detail);
-            }
-        };
+        let present = objects.present(facts.name);
         let namespace = &facts.name.namespace;
         let state = objects.namespace(namespace);
         let has_change = |kind: Kind, is_deletion: bool| {

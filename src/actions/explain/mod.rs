@@ -218,7 +218,7 @@ impl Invocation<'_> {
             return Err(Box::new(Line::unreadable(problem)));
         }
         let members = Members::new(&read, &own.clusterset, &served, self.stale_before());
-        let present = joined.objects.as_ref().and_then(|objects| objects.present(name).ok());
+        let present = joined.objects.as_ref().map(|objects| objects.present(name));
         let holders = present.map(|present| present.holders()).unwrap_or_default();
         let known = &joined.known(&members, name, &holders);
         // A plan changes no object, so nothing is read again.

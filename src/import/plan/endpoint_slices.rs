@@ -62,9 +62,10 @@ pub(super) fn changes(
         });
     }
     if basis.sources.is_complete {
-        // A slice without the label of a cluster belongs to none.
+        // A slice without the label of a cluster, or with names, belongs to none.
         let has_waiting = |slice: &Slice| slice.addresses().any(|it| waiting.contains_key(&it));
-        let of_none = present(basis).filter(|slice| slice.source().is_none());
+        let is_of_none = |slice: &&Slice| slice.source().is_none() || slice.family.is_none();
+        let of_none = present(basis).filter(is_of_none);
         let of_none = of_none.filter(|slice| !has_waiting(slice));
         changes.extend(of_none.map(|slice| slice::deletion(basis, slice)));
     }
@@ -92,8 +93,8 @@ fn present<'a>(basis: &Basis<'a>) -> impl Iterator<Item = &'a Slice> {
 fn groups<'a>(basis: &Basis<'a>) -> Groups<'a> {
     let mut groups = Groups::new();
     for slice in present(basis) {
-        if let Some(cluster) = slice.source() {
-            groups.entry((cluster, slice.family)).or_default().push(slice);
+        if let (Some(cluster), Some(family)) = (slice.source(), slice.family) {
+            groups.entry((cluster, family)).or_default().push(slice);
         }
     }
     for slices in groups.values_mut() {
@@ -139,8 +140,8 @@ pub(super) fn wanted(
     }
     for slice in present(basis) {
         let held = slice.source().filter(|cluster| basis.sources.is_held(cluster));
-        if let Some(cluster) = held {
-            keep(slice, all.entry((cluster, slice.family)).or_default());
+        if let (Some(cluster), Some(family)) = (held, slice.family) {
+            keep(slice, all.entry((cluster, family)).or_default());
         }
     }
     all

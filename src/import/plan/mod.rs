@@ -43,7 +43,7 @@ pub use held_back::{Absent, EXCLUDED, Reason};
 pub use limits::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints};
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present::{
-    DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, Unexpected, name_of,
+    DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, name_of,
 };
 pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};
 pub use service_import::note;

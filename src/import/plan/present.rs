@@ -1,6 +1,6 @@
 //! The objects of one import as the importing cluster has them: read from their JSON, and with the answers to changes. They
 //! have the fields that the plan compares, and no others. A field of another writer is therefore never a difference, and
-//! one without a value of the API is an error of that object's import.
+//! a value that this function never writes reads as none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +14,8 @@ use super::change::{Change, Content, Kind, ObjectRef, Write};
 use crate::clusterset::departures::{PartEndpoint, Parts};
 use crate::clusterset::members::Served;
 use crate::model::{
-    ClusterId, ClustersetService, Condition, ExportedPort, Family, Properties, ServiceRef,
+    ClusterId, ClustersetService, Condition, ExportedPort, Family, ImportType, Properties,
+    ServiceRef,
 };
 
 /// Labels or annotations.
@@ -66,6 +67,8 @@ pub struct ServiceImport {
     pub spec: ClustersetService,
     pub ips: Vec<IpAddr>,
     pub status: ImportStatus,
+    /// The fields of the spec with a value that this function never writes.
+    pub unknown_fields: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,11 +103,11 @@ pub struct ServiceSpec {
     pub properties: Properties,
 }
 
-/// An `EndpointSlice` of addresses; one of names (`FQDN`) is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     pub metadata: Metadata,
-    pub family: Family,
+    /// `None` if it has names (`FQDN`), which this function never writes.
+    pub family: Option<Family>,
     pub ports: PortSet,
     pub endpoints: Vec<SliceEndpoint>,
 }
@@ -191,20 +194,16 @@ impl Present {
     }
 
     /// Takes over an object as the API server has it.
-    ///
-    /// # Errors
-    /// Returns the field that has no value of the API.
-    pub fn store(&mut self, kind: Kind, object: &Value) -> Result<(), Unexpected> {
+    pub fn store(&mut self, kind: Kind, object: &Value) {
         match kind {
-            Kind::ServiceImport => self.import = Some(ServiceImport::read(object)?),
-            Kind::Service => self.derived = Some(DerivedService::read(object)?),
+            Kind::ServiceImport => self.import = Some(ServiceImport::read(object)),
+            Kind::Service => self.derived = Some(DerivedService::read(object)),
             _ => {
-                let slice = Slice::read(object)?;
+                let slice = Slice::read(object);
                 self.slices.retain(|it| it.metadata.name != slice.metadata.name);
                 self.slices.push(Arc::new(slice));
             }
         }
-        Ok(())
     }
 
     /// The body of the request for a change. `None` if an object that it refers to is missing, since an earlier change
@@ -320,58 +319,54 @@ impl Addresses {
 
 // The objects as the API server has them.
 
-/// A field without a value of the API.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its {field} is {value}, which is no value of the API")]
-pub struct Unexpected {
-    field: &'static str,
-    value: String,
-}
-
 impl ServiceImport {
-    /// # Errors
-    /// Returns the field that has no value of the API.
-    pub fn read(object: &Value) -> Result<Self, Unexpected> {
+    pub fn read(object: &Value) -> Self {
+        let spec = &object["spec"];
         let status = &object["status"];
-        Ok(Self {
+        let mut unknown_fields = Vec::new();
+        let ips: Vec<IpAddr> = field(spec, "ips", &mut unknown_fields).unwrap_or_default();
+        let kind = field(spec, "type", &mut unknown_fields);
+        let ports = field(spec, "ports", &mut unknown_fields);
+        let families = field(spec, "ipFamilies", &mut unknown_fields);
+        let by_ips = if ips.is_empty() { ImportType::Headless } else { ImportType::ClusterSetIp };
+        let conditions = list(&status["conditions"]);
+        Self {
             metadata: Metadata::read(object),
             spec: ClustersetService {
                 service: name_of(object),
-                kind: required(object, "spec.type")?,
-                ports: optional(object, "spec.ports")?,
-                families: optional(object, "spec.ipFamilies")?,
-                properties: known(&object["spec"]),
+                kind: kind.unwrap_or(by_ips),
+                ports: ports.unwrap_or_default(),
+                families: families.unwrap_or_default(),
+                properties: known(spec),
                 clusters: Vec::new(),
             },
-            ips: optional(object, "spec.ips")?,
+            ips,
             status: ImportStatus {
                 clusters: list(&status["clusters"]).map(|it| known(&it["cluster"])).collect(),
-                conditions: optional(object, "status.conditions")?,
+                conditions: conditions.filter_map(|it| Condition::deserialize(it).ok()).collect(),
                 endpoint_slice_objects: known(&status["endpointSliceObjects"]),
             },
-        })
+            unknown_fields,
+        }
     }
 }
 
 impl DerivedService {
-    /// # Errors
-    /// Returns the field that has no value of the API.
-    pub fn read(object: &Value) -> Result<Self, Unexpected> {
+    pub fn read(object: &Value) -> Self {
         let spec = &object["spec"];
-        // A headless Service has the text `None` in place of an address.
-        let has_ip = spec["clusterIPs"][0] != "None";
-        Ok(Self {
+        Self {
             metadata: Metadata::read(object),
             spec: ServiceSpec {
                 kind: known(&spec["type"]),
                 selector: known(&spec["selector"]),
-                ports: optional(object, "spec.ports")?,
-                families: optional(object, "spec.ipFamilies")?,
+                ports: known(&spec["ports"]),
+                families: known(&spec["ipFamilies"]),
                 family_policy: known(&spec["ipFamilyPolicy"]),
                 properties: known(spec),
             },
-            cluster_ips: if has_ip { optional(object, "spec.clusterIPs")? } else { Vec::new() },
-        })
+            // A headless Service has the text `None` in place of an address.
+            cluster_ips: known(&spec["clusterIPs"]),
+        }
     }
 
     /// Its addresses of these families, in the families' order.
@@ -389,17 +384,15 @@ pub fn name_of(object: &Value) -> ServiceRef {
 }
 
 impl Slice {
-    /// # Errors
-    /// Returns the field that has no value of the API.
-    pub fn read(object: &Value) -> Result<Self, Unexpected> {
+    pub fn read(object: &Value) -> Self {
         let mut zones = Vec::new();
         let endpoints = list(&object["endpoints"]);
-        Ok(Self {
+        Self {
             metadata: Metadata::read(object),
-            family: required(object, "addressType")?,
-            ports: optional(object, "ports")?,
+            family: known(&object["addressType"]),
+            ports: known(&object["ports"]),
             endpoints: endpoints.map(|it| SliceEndpoint::read(it, &mut zones)).collect(),
-        })
+        }
     }
 
     /// The addresses that identify its endpoints.
@@ -438,21 +431,21 @@ impl Metadata {
     }
 }
 
-/// A value that only the API server writes.
+/// A value; the default if it is missing or unknown.
 pub(super) fn known<T: DeserializeOwned + Default>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_default()
 }
 
-fn optional<T>(object: &Value, field: &'static str) -> Result<T, Unexpected>
-where
-    T: DeserializeOwned + Default,
-{
-    Ok(required::<Option<T>>(object, field)?.unwrap_or_default())
-}
-
-fn required<T: DeserializeOwned>(object: &Value, field: &'static str) -> Result<T, Unexpected> {
-    let value = field.split('.').fold(object, |object, key| &object[key]);
-    T::deserialize(value).map_err(|_| Unexpected { field, value: value.to_string() })
+/// A field of a spec. `None` if it is missing or unknown.
+fn field<T: DeserializeOwned>(
+    spec: &Value,
+    name: &'static str,
+    unknown: &mut Vec<&'static str>,
+) -> Option<T> {
+    Option::deserialize(&spec[name]).unwrap_or_else(|_| {
+        unknown.push(name);
+        None
+    })
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

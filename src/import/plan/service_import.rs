@@ -64,7 +64,12 @@ pub(super) fn changes(
     let present = present_metadata(&import.metadata, &metadata);
     // Those to be written later are no difference here.
     let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
-    let present = json_of(&present, &import.spec, &import.ips);
+    let mut present = json_of(&present, &import.spec, &import.ips);
+    let is_written_later = |field: &str| field == "ips" && with_ips.is_some();
+    for field in import.unknown_fields.iter().filter(|field| !is_written_later(field)) {
+        // It differs from any value and from none.
+        present["spec"][*field] = Value::Null;
+    }
     let body = change::difference(&present, &json_of(&metadata, &spec, kept)).unwrap_or_default();
     let ips = families_to_write(&import.ips);
     update(Content { body, ips, owners: None }).into_iter().collect()

@@ -35,7 +35,7 @@ impl Shape<'_> {
         let mut body = first.json();
         body["addressType"] = json!(self.family);
         let object = self.basis.object(Kind::EndpointSlice, &packed.name);
-        let described = describe(self.family, Some(self.cluster));
+        let described = describe(Some(self.family), Some(self.cluster));
         let detail = format!("{described} {} in", first.endpoints.len());
         let create = change::creation(Stage::AddEndpoints, object.clone(), body, detail);
         let removal = self.patch(Stage::RemoveEndpoints, object, (&first, &last), None);
@@ -167,14 +167,18 @@ impl Shape<'_> {
         let counts = join(counts.map(|(count, word)| format!("{count} {word}")), " ");
         let fields = change.content.fields().into_iter();
         let fields = fields.map(|it| if it == "endpoints" { counts.clone() } else { it });
-        let described = describe(self.family, Some(self.cluster));
+        let described = describe(Some(self.family), Some(self.cluster));
         let detail = format!("{described} {}", join(fields, ", "));
         Some(Change { detail, ..change })
     }
 }
 
-fn describe(family: Family, cluster: Option<&ClusterId>) -> String {
-    format!("{} of {},", family.as_str(), cluster.map_or("no cluster", ClusterId::as_str))
+fn describe(family: Option<Family>, cluster: Option<&ClusterId>) -> String {
+    format!(
+        "{} of {},",
+        family.map_or("FQDN", Family::as_str),
+        cluster.map_or("no cluster", ClusterId::as_str)
+    )
 }
 
 /// The deletion of a slice.

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::{
     ClusterIp, DERIVED, IMPORT, MANAGED_BY, Members, SERVICES, SLICES, exported, foreign_import,
-    held_back, imported, imported_from, in_full, part, pods, service, slices, web, writes,
+    foreign_slice, held_back, imported, imported_from, in_full, part, pods, service, slices, web,
+    writes,
 };
 use crate::fleet::OWNER;
 use crate::run::{sync, synced};
@@ -134,6 +135,58 @@ async fn object_that_changes_again_and_again_is_left_to_the_next_run() {
     assert!(imported_from(&members.green, "web")["blue"].contains("10.0.0.1:8080"));
     members.green.clear_faults();
     members.assert_reached().await;
+}
+
+#[tokio::test]
+async fn foreign_object_with_values_that_the_api_does_not_have_is_foreign() {
+    let mut odd = foreign_import("web");
+    odd["spec"] = json!({
+        "type": "Gateway", "ips": ["none"], "ports": [{"port": 80, "protocol": "HTTP"}],
+    });
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    let before = members.green.put(odd);
+
+    let report = synced(&members.function).await;
+
+    let [("web", "ForeignObject", _)] = held_back(&report, "green")[..] else {
+        panic!("{}", in_full(&report))
+    };
+    assert_eq!(members.green.service_import("shop", "web"), Some(before));
+}
+
+/// Another number is free.
+#[tokio::test]
+async fn foreign_slice_of_names_is_in_the_way_of_no_import() {
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    let mut names = foreign_slice("imported-isrlchlhrq-ac321fb1-1");
+    names["addressType"] = "FQDN".into();
+    names["endpoints"] = json!([{"addresses": ["web.example.org"]}]);
+    let before = members.green.put(names);
+
+    let report = synced(&members.function).await;
+
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080", "{}", in_full(&report));
+    assert!(members.green.objects("endpointslices", "shop").contains(&before));
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn values_that_another_writer_sets_in_an_import_are_overwritten() {
+    let members = Members::in_step(&["10.0.0.1"]).await;
+    let Members { blue, green, .. } = &members;
+    let before = ips(green);
+    let mut import = green.service_import("shop", "web").expect("an import");
+    import["spec"]["ips"] = json!(["none"]);
+    import["spec"]["ports"] = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
+    green.put(import);
+    pods(blue, "web", &["10.0.0.2"]);
+
+    members.converge().await;
+
+    assert_eq!(ips(green), before);
+    let import = green.service_import("shop", "web").expect("an import");
+    assert_eq!(import["spec"]["ports"], json!([{"name": "http", "port": 80, "protocol": "TCP"}]));
+    assert_eq!(imported(green, "web"), "blue 10.0.0.2:8080");
 }
 
 #[tokio::test]

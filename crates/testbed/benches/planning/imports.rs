@@ -113,7 +113,7 @@ fn stored(imported: Imported) -> Objects {
                 }
                 Write::Delete => panic!("a first plan deletes nothing"),
             }
-            present.store(object.kind, &stored[&object]).expect("an object of the API");
+            present.store(object.kind, &stored[&object]);
         }
     }
     let mut objects = without_imports();

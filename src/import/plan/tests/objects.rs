@@ -150,6 +150,27 @@ fn own_fields_that_another_writer_changed_are_repaired() {
 }
 
 #[test]
+fn values_that_this_function_never_writes_are_overwritten() {
+    let odd = |world: &World| {
+        let mut cluster = after(world);
+        let spec = &mut cluster.object_mut(Kind::ServiceImport)["spec"];
+        spec["type"] = json!("Gateway");
+        spec["ips"] = json!(["none"]);
+        spec["ipFamilies"] = json!(["IPv5"]);
+        cluster
+    };
+    let mut cluster = odd(&web());
+    cluster.object_mut(Kind::EndpointSlice)["addressType"] = json!("FQDN");
+    assert_snapshot!(web().synced(&mut cluster), @"
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in
+    ~ ServiceImport web: ipFamilies, type, ips
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: FQDN of green, 1 out
+    ");
+    let headless = web().headless();
+    assert_snapshot!(headless.synced(&mut odd(&headless)), @"~ ServiceImport web: ipFamilies, ips, type");
+}
+
+#[test]
 fn objects_of_another_owner_are_left_alone() {
     let foreign = |kind: Kind| {
         let mut cluster = after(&web());
