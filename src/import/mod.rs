@@ -370,7 +370,7 @@ impl ImportRun<'_> {
                 '!',
                 "ClusterSetIPChanged",
                 format!(
-                    "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
+                    "its derived Service had lost its IPs, and the API server does not give {} again: the IPs are {} now",
                     join(&lost, " and "),
                     join(ips, " and ")
                 ),

@@ -22,7 +22,7 @@ pub(super) struct Derived {
     /// The families of the import's IPs, in their order. Empty if the cluster has none of them: a Service of an earlier
     /// time stays, for the clients that have its IPs.
     pub families: Vec<Family>,
-    /// The import's IPs that a new Service asks for, in the order of its families.
+    /// The import's IPs that a Service without any asks for, in the order of its families.
     kept_ips: Vec<IpAddr>,
     /// The names that ports have until the end of the transition, by their new names.
     pub(super) former_names: BTreeMap<String, String>,
@@ -60,7 +60,8 @@ impl Derived {
 
     /// The import's IPs, unless the API server assigns some of them in this run.
     pub(super) fn known_ips(&self, basis: &Basis<'_>) -> Option<Vec<IpAddr>> {
-        let Some(present) = &basis.present.derived else {
+        let present = basis.present.derived.as_ref().filter(|present| !has_lost_ips(present));
+        let Some(present) = present else {
             let are_all = self.kept_ips.len() == self.families.len();
             return are_all.then(|| self.kept_ips.clone());
         };
@@ -95,7 +96,11 @@ impl Derived {
         ];
         let difference = |from, to| change::difference(from, to).unwrap_or_default();
         let owners = change::owners(&present.metadata, basis.import());
-        let additions = Content { body: difference(&before, &transition), owners, ips: None };
+        let mut body = difference(&before, &transition);
+        if has_lost_ips(present) && !basis.is_service_fixed() {
+            self.ask_for_ips(&mut body);
+        }
+        let additions = Content { body, owners, ips: None };
         let removals = Content::new(difference(&transition, &last));
         let stages = [(Stage::AddPorts, additions), (Stage::RemovePorts, removals)].into_iter();
         stages.filter_map(|(stage, content)| Change::patch(stage, object(), content)).collect()
@@ -103,16 +108,25 @@ impl Derived {
 
     fn creation(&self, object: ObjectRef, metadata: &Metadata) -> Change {
         let mut body = json_of(metadata, &self.last);
-        if let Some(primary) = self.kept_ips.first() {
-            // The API server completes neither by the other.
-            body["spec"]["clusterIP"] = json!(primary);
-            body["spec"]["clusterIPs"] = json!(self.kept_ips);
-        }
+        self.ask_for_ips(&mut body);
         let ports = &self.last.ports;
         let families = &self.last.families;
         let detail = format!("{}, {}", join(families, " "), change::describe_ports(ports));
         change::creation(Stage::AddPorts, object, body, detail)
     }
+
+    fn ask_for_ips(&self, body: &mut Value) {
+        if let Some(primary) = self.kept_ips.first() {
+            // The API server completes neither by the other.
+            body["spec"]["clusterIP"] = json!(primary);
+            body["spec"]["clusterIPs"] = json!(self.kept_ips);
+        }
+    }
+}
+
+/// Whether another writer took the IPs from the Service: one with an external name has none.
+fn has_lost_ips(present: &DerivedService) -> bool {
+    present.spec.kind == "ExternalName"
 }
 
 /// The IPs of an import whose derived Service is gone. Clients have them, so another one asks for them.

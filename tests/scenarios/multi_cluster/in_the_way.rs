@@ -189,6 +189,27 @@ async fn values_that_another_writer_sets_in_an_import_are_overwritten() {
     assert_eq!(imported(green, "web"), "blue 10.0.0.2:8080");
 }
 
+/// The API server takes the IPs from it.
+fn make_external(cluster: &KubernetesServer) {
+    let mut service = cluster.service_object("shop", DERIVED).expect("a Service");
+    service["spec"] = json!({
+        "type": "ExternalName", "externalName": "example.org", "ports": service["spec"]["ports"],
+    });
+    cluster.put(service);
+}
+
+#[tokio::test]
+async fn service_that_somebody_made_an_external_name_has_its_ips_again() {
+    let members = imported_with_both_families().await;
+    let before = ips(&members.green);
+    make_external(&members.green);
+
+    members.converge().await;
+
+    assert_eq!(ips(&members.green), before);
+    assert!(members.green.events("shop").iter().all(|it| it["reason"] != "ClusterSetIPChanged"));
+}
+
 #[tokio::test]
 async fn slice_without_its_labels_is_found_by_its_owner_and_mended() {
     for labels in [&[MANAGED_BY][..], &[IMPORT], &[IMPORT, MANAGED_BY]] {
@@ -317,10 +338,12 @@ async fn service_that_somebody_deletes_is_made_again_with_its_ips_also_after_a_f
 
 #[tokio::test]
 async fn ip_that_another_service_has_is_replaced_and_an_event_says_so() {
-    for taken in [1, 0] {
+    let deleted = |cluster: &KubernetesServer| assert!(cluster.delete_service("shop", DERIVED));
+    let losses: [fn(&KubernetesServer); 2] = [deleted, make_external];
+    for (taken, lose) in [1, 0].into_iter().flat_map(|taken| losses.map(|lose| (taken, lose))) {
         let members = imported_with_both_families().await;
         let before = ips(&members.green);
-        assert!(members.green.delete_service("shop", DERIVED));
+        lose(&members.green);
         members.green.take_cluster_ip(&before[taken]);
 
         synced(&members.function).await;

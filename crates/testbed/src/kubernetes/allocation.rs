@@ -38,7 +38,8 @@ impl Allocator {
                 return causes;
             }
         }
-        if before.is_none() {
+        let had_none = |before: &Value| before["spec"]["type"] == "ExternalName";
+        if before.is_none_or(had_none) {
             let taken = texts(&service["spec"]["clusterIPs"]);
             if let Some(ip) = taken.iter().find(|ip| self.taken.contains(ip)) {
                 return vec![format!(
