@@ -186,6 +186,7 @@ fn last_spec(
         ports: if is_present { present_ports.to_vec() } else { service.ports.clone() },
         family_policy: Some(policy_for(&families).to_owned()),
         families,
+        external_ips: Vec::new(),
         properties: Properties { session_affinity, ..service.properties.clone() },
     }
 }

@@ -98,6 +98,9 @@ pub struct ServiceSpec {
     pub families: Vec<Family>,
     #[serde(rename = "ipFamilyPolicy")]
     pub family_policy: Option<String>,
+    /// The admission policy lets this function write none.
+    #[serde(rename = "externalIPs")]
+    pub external_ips: Vec<String>,
     /// Without labels and annotations.
     #[serde(flatten)]
     pub properties: Properties,
@@ -362,6 +365,7 @@ impl DerivedService {
                 ports: known(&spec["ports"]),
                 families: known(&spec["ipFamilies"]),
                 family_policy: known(&spec["ipFamilyPolicy"]),
+                external_ips: known(&spec["externalIPs"]),
                 properties: known(spec),
             },
             // A headless Service has the text `None` in place of an address.

@@ -179,6 +179,9 @@ async fn values_that_another_writer_sets_in_an_import_are_overwritten() {
     import["spec"]["ips"] = json!(["none"]);
     import["spec"]["ports"] = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
     green.put(import);
+    let mut service = green.service_object("shop", DERIVED).expect("a Service");
+    service["spec"]["externalIPs"] = json!(["203.0.113.1"]);
+    green.put(service);
     pods(blue, "web", &["10.0.0.2"]);
 
     members.converge().await;
@@ -186,6 +189,8 @@ async fn values_that_another_writer_sets_in_an_import_are_overwritten() {
     assert_eq!(ips(green), before);
     let import = green.service_import("shop", "web").expect("an import");
     assert_eq!(import["spec"]["ports"], json!([{"name": "http", "port": 80, "protocol": "TCP"}]));
+    let service = green.service_object("shop", DERIVED).expect("a Service");
+    assert_eq!(service["spec"]["externalIPs"], Value::Null);
     assert_eq!(imported(green, "web"), "blue 10.0.0.2:8080");
 }
 
