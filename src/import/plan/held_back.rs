@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::basis::FailedWrite;
 use super::change::ObjectRef;
+use super::ownership::OWNER_LABEL;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
 use crate::model::{ClusterId, Family, join_first, join_or};
@@ -34,6 +35,15 @@ pub enum Reason {
         /// The first manager in its managed fields.
         manager: Option<String>,
     },
+    /// Its first manager is this function. A deletion would cost the import its IPs.
+    #[error(
+        "{object} has lost the label {OWNER_LABEL}; if this installation made it: \
+         kubectl label {} {} --namespace {} {OWNER_LABEL}={owner}",
+        object.kind.resource(),
+        object.name,
+        object.namespace
+    )]
+    LostLabel { object: ObjectRef, owner: String },
     /// It has the label of another `OWNER_ID`. All such objects of a cluster are one line.
     #[error("{object} has the label of the OWNER_ID {owner}")]
     OtherOwner { object: ObjectRef, owner: String },
@@ -76,7 +86,7 @@ pub enum Reason {
 impl Reason {
     pub fn code(&self) -> &'static str {
         match self {
-            Self::ForeignObject { .. } => "ForeignObject",
+            Self::ForeignObject { .. } | Self::LostLabel { .. } => "ForeignObject",
             Self::OtherOwner { .. } => "OtherOwner",
             Self::IpFamilyNotSupported { .. } => "IPFamilyNotSupported",
             Self::ImpossibleName => "ImpossibleName",

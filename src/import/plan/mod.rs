@@ -200,6 +200,9 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
     let object = basis.object(kind, &metadata.name);
     Some(match metadata.labels.get(OWNER_LABEL) {
         Some(owner) => Reason::OtherOwner { object, owner: owner.clone() },
+        None if metadata.has_lost_label() => {
+            Reason::LostLabel { object, owner: basis.owner.as_str().to_owned() }
+        }
         None => Reason::ForeignObject { object, manager: metadata.manager.clone() },
     })
 }

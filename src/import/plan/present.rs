@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{Change, Content, Kind, ObjectRef, Write};
+use super::ownership::OWNER_LABEL;
+use super::slice::MANAGER;
 use crate::clusterset::departures::{PartEndpoint, Parts};
 use crate::clusterset::members::Served;
 use crate::model::{
@@ -432,6 +434,12 @@ impl Metadata {
             manager: known(&metadata["managedFields"][0]["manager"]),
             is_terminating: !metadata["deletionTimestamp"].is_null(),
         }
+    }
+
+    /// Whether it is most likely an object of this function that has lost its label.
+    pub fn has_lost_label(&self) -> bool {
+        let is_made_by_us = self.manager.as_deref() == Some(MANAGER);
+        is_made_by_us && !self.labels.contains_key(OWNER_LABEL)
     }
 }
 

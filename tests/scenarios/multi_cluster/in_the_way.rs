@@ -170,6 +170,43 @@ async fn foreign_slice_of_names_is_in_the_way_of_no_import() {
     members.assert_settled().await;
 }
 
+/// Its IP would go with it.
+#[tokio::test]
+async fn object_of_an_import_without_its_label_gets_it_back_by_the_command_of_the_line() {
+    for (resource, name) in [("services", DERIVED), ("serviceimports", "web")] {
+        let members = Members::in_step(&["10.0.0.1"]).await;
+        let Members { blue, green, .. } = &members;
+        let before = ips(green);
+        let find = || {
+            let mut objects = green.objects(resource, "shop").into_iter();
+            objects.find(|it| it["metadata"]["name"] == name).expect("the object")
+        };
+        let mut object = find();
+        let label = object["metadata"]["labels"]
+            .as_object_mut()
+            .and_then(|labels| labels.remove("cloud-map-sync/owner"))
+            .expect("our label");
+        green.put(object);
+        pods(blue, "web", &["10.0.0.1", "10.0.0.2"]);
+
+        let report = synced(&members.function).await;
+
+        let [("web", "ForeignObject", sentence)] = held_back(&report, "green")[..] else {
+            panic!("{}", in_full(&report))
+        };
+        assert!(sentence.contains(&format!("kubectl label {resource}")), "{sentence}");
+        let label = label.as_str().expect("a text");
+        let rest = format!(" {name} --namespace shop cloud-map-sync/owner={label}");
+        assert!(sentence.ends_with(&rest), "{sentence}");
+        let mut object = find();
+        object["metadata"]["labels"]["cloud-map-sync/owner"] = label.into();
+        green.put(object);
+        members.converge().await;
+        assert_eq!(ips(green), before);
+        assert_eq!(imported(green, "web"), "blue 10.0.0.1:8080 10.0.0.2:8080");
+    }
+}
+
 #[tokio::test]
 async fn values_that_another_writer_sets_in_an_import_are_overwritten() {
     let members = Members::in_step(&["10.0.0.1"]).await;

@@ -58,6 +58,7 @@ fn each_reason_names_the_cause_and_a_remedy() {
     assert_snapshot!(sentences([
         Reason::ForeignObject { object: object(Kind::EndpointSlice), manager: Some("helm".into()) },
         Reason::ForeignObject { object: object(Kind::Service), manager: None },
+        Reason::LostLabel { object: object(Kind::Service), owner: "team-a".into() },
         Reason::IpFamilyNotSupported { exported, available: available.clone() },
         Reason::IpFamilyNotSupported { exported: vec![], available: vec![Family::V4, Family::V6] },
         Reason::ImpossibleName,
@@ -67,6 +68,7 @@ fn each_reason_names_the_cause_and_a_remedy() {
     ]), @r"
     ForeignObject: EndpointSlice shop/web is not ours: helm created it; if it is not needed: kubectl delete endpointslices.discovery.k8s.io web --namespace shop
     ForeignObject: Service shop/web is not ours: another writer created it; if it is not needed: kubectl delete services web --namespace shop
+    ForeignObject: Service shop/web has lost the label cloud-map-sync/owner; if this installation made it: kubectl label services web --namespace shop cloud-map-sync/owner=team-a
     IPFamilyNotSupported: the exports have IPv6, and this cluster has IPv4: the import has no IP
     IPFamilyNotSupported: the exports have no IP family, and this cluster has IPv4 and IPv6: the import has no IP
     ImpossibleName: no Kubernetes object can have this name
