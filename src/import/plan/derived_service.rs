@@ -43,7 +43,10 @@ impl Derived {
         if families.is_empty() && present.is_none() {
             return None;
         }
-        let last = match present.filter(|_| basis.is_service_fixed()) {
+        // One without IPs has no families either, which the slices need.
+        let is_fixed =
+            |present: &&DerivedService| basis.is_service_fixed() && !has_lost_ips(present);
+        let last = match present.filter(is_fixed) {
             Some(fixed) => fixed.spec.clone(),
             None => last_spec(service, &families, present),
         };

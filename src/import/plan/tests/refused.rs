@@ -310,6 +310,16 @@ fn failure_of_a_slice_blocks_only_that_slice_and_what_goes() {
 }
 
 #[test]
+fn endpoints_stay_while_a_service_that_lost_its_ips_cannot_be_changed() {
+    let mut world = World::with_ports("http:80").exported("green", "10.0.0.1");
+    let mut cluster = after(&world);
+    let ports = cluster.object(Kind::Service)["spec"]["ports"].clone();
+    cluster.object_mut(Kind::Service)["spec"] = json!({"type": "ExternalName", "ports": ports});
+    world.failures = vec![failed(Kind::Service, "derived-isrlchlhrq", Stage::AddPorts, "no")];
+    assert_snapshot!(world.planned(&cluster), @"~ ServiceImport web status: Ready False/Pending, from green");
+}
+
+#[test]
 fn new_service_asks_for_the_ips_of_the_import_and_for_fewer_if_they_are_refused() {
     let mut world = World::with_ports("http:80").families(&super::world::BOTH);
     world = world.exported("green", "10.0.0.1");
