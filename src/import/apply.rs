@@ -78,7 +78,7 @@ pub async fn apply(
             applied.is_cut_short = true;
             Outcome::undone(AFTER_FAILURE)
         };
-        applied.made.push(Made { change, result });
+        applied.made.push(Made { change: change.without_content(), result });
     }
     applied
 }

@@ -117,6 +117,13 @@ impl Change {
         Self { stage, object, write: Write::Delete, content, detail }
     }
 
+    /// The change for the report, once it was sent. The requests of a first sync of many clusters would take more memory than
+    /// all that it reads.
+    #[must_use]
+    pub fn without_content(self) -> Self {
+        Self { content: Content::default(), ..self }
+    }
+
     /// The line of the change in the import of a name.
     pub fn line(&self, import: &ServiceRef, outcome: Outcome) -> Line {
         let noun = match (self.object.kind, self.write) {
