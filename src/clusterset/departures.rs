@@ -96,10 +96,14 @@ impl StandingParts<'_> {
         ids
     }
 
+    /// The names of their imports.
+    pub fn names(&self) -> BTreeSet<ServiceRef> {
+        self.parts.keys().map(|(name, _)| name.clone()).collect()
+    }
+
     /// The names of imports without any part whose cluster exports the name still, or may do so.
     pub fn ending(&self, registry: &Registry) -> BTreeSet<ServiceRef> {
-        let mut names: BTreeSet<ServiceRef> =
-            self.parts.keys().map(|(name, _)| name.clone()).collect();
+        let mut names = self.names();
         for (name, cluster) in self.parts.keys() {
             let is_exported = if self.served.exports(cluster) {
                 let read = self.served.read.get(cluster).filter(|read| read.covers(name));

@@ -16,7 +16,9 @@ use crate::clusterset::id;
 use crate::clusterset::members::{self, ReadClusterset, Served};
 use crate::clusterset::record::{self, ClusterRecord};
 use crate::error::chain;
-use crate::model::{ClusterId, ClustersetId, Namespace, Owner, Registry, ServiceKey, ServiceRef};
+use crate::model::{
+    CloudMapService, ClusterId, ClustersetId, Namespace, Owner, Registry, ServiceKey, ServiceRef,
+};
 
 impl Served {
     /// The services of names that other clusters export, and that were not read in this invocation: an endpoint that is
@@ -193,6 +195,17 @@ impl SharedRegistry {
         standing: &StandingParts<'_>,
     ) -> Result<(), Failure> {
         let departing = standing.departing(registry);
+        // Services of which the lists count no instance were not read: the count may be late.
+        let names = departing.names();
+        let mut uncounted: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
+        uncounted.retain(|key| {
+            let service = registry.services.get(key);
+            let is_counted =
+                |service: &CloudMapService| service.instances.is_some() || service.is_never_read();
+            service.is_some_and(|service| service.unreadable.is_none() && !is_counted(service))
+        });
+        self.at_least(registry, &uncounted, self.take_moment()).await?;
+        let departing = departing.departing(registry);
         let is_unknown = |key: &ServiceKey| !registry.services.contains_key(key);
         if departing.record_services(registry).iter().any(is_unknown) {
             // A member may have joined since.

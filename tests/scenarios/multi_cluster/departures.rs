@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
-use super::{Members, amber_id, exported, imported, in_full, part, pods, service, web};
+use super::{
+    Members, amber_attributes, amber_id, exported, imported, in_full, part, pods, service, web,
+};
 use crate::fleet::{ips, refs};
 use crate::run::{report, sync, sync_of, synced};
 use testbed::cloud_map::{Fault, FaultKind};
@@ -75,6 +77,23 @@ async fn what_a_list_misses_stays_as_long_as_cloud_map_has_it() {
     synced(of_blue).await;
     synced(of_green).await;
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.2:8080");
+}
+
+/// Another client may register for a cluster under ids of its own, which cannot be asked for.
+#[tokio::test]
+async fn endpoint_with_an_id_of_an_unknown_form_stays_while_the_lists_do_not_count_it() {
+    let two = TwoFunctions::in_step(&["10.0.0.1"]).await;
+    let TwoFunctions { members, of_green, .. } = &two;
+    let cloud_map = &members.fleet.cloud_map;
+    cloud_map.instance(&members.place("web"), "another", &amber_attributes("10.2.0.1"));
+    synced(of_green).await;
+    let before = imported(&members.green, "web");
+    assert_eq!(before, "amber 10.2.0.1:8080, blue 10.0.0.1:8080");
+    cloud_map.adjust(|it| it.uncounted = "shop");
+
+    let report = sync(&members.serving("green", &[]).await).await;
+
+    assert_eq!(imported(&members.green, "web"), before, "{}", in_full(&report));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::world::{CLUSTERS, SHOP, Settings};
 use crate::fleet::Fleet;
-use crate::multi_cluster::{CLUSTERSET, amber_attributes, foreign_import, join, pods};
+use crate::multi_cluster::{CLUSTERSET, amber_attributes, amber_id, foreign_import, join, pods};
 use testbed::ACCOUNT;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
 
@@ -191,10 +191,10 @@ impl Clusterset {
             let mut attributes: BTreeMap<_, _> = amber_attributes(&address).into();
             attributes.insert("SERVICE_EXPORT_CREATION_TIMESTAMP", AMBER_CREATED);
             let attributes: Vec<_> = attributes.into_iter().collect();
-            fleet.cloud_map.instance(&service, &format!("amber-{pod}"), &attributes);
+            fleet.cloud_map.instance(&service, &amber_id(&address), &attributes);
         }
         for pod in self.amber.difference(&now) {
-            fleet.cloud_map.withdraw(&service, &format!("amber-{pod}"));
+            fleet.cloud_map.withdraw(&service, &amber_id(&address(2, *pod)));
         }
         self.amber = now;
     }
