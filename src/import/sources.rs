@@ -114,6 +114,15 @@ impl<'a> Members<'a> {
         self.read_there(cluster, name).is_some()
     }
 
+    /// Whether an id is the former one of a served cluster that this run has read under another: it exports under that alone.
+    fn is_given_up(&self, id: &ClusterId) -> bool {
+        let holder = self.holder_of(id).filter(|holder| self.served.is_exporter(holder));
+        holder.is_some_and(|holder| {
+            let mut others = self.served.read.iter().filter(|(other, _)| *other != id);
+            others.any(|(_, read)| read.arn == holder.cluster)
+        })
+    }
+
     /// Whether Cloud Map is the source of what a cluster exports.
     fn is_of_cloud_map(&self, cluster: &ClusterId) -> bool {
         matches!(self.source(cluster), Source::CloudMap)

@@ -29,8 +29,8 @@ pub struct NamedExports {
     pub unread: Option<String>,
     /// The members whose endpoints are out of sight, and the ids that may be former ones of these.
     pub(super) hidden: BTreeSet<ClusterId>,
-    /// Whether a member that no record shows may export the name.
-    has_unseen_exporters: bool,
+    /// Whether each member that may export the name was read.
+    has_all_exporters: bool,
 }
 
 /// The exports of one name, with the endpoints of each exporter for one importing cluster.
@@ -88,15 +88,20 @@ impl NamedExports {
         let unusable = unusable.map(|record| Reason::UnusableRecord { record: record.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
-        let has_unseen_exporters = all.is_unread() || all.has_silent_member_without_a_record();
-        Self { members, exports, merged, left_out, unread, hidden, has_unseen_exporters }
+        let is_read = |(cluster, export): (&ClusterId, &Option<OfMember>)| {
+            export.is_some() || all.is_given_up(cluster)
+        };
+        let has_all_exporters = unread.is_none()
+            && !all.is_unread()
+            && !all.has_silent_member_without_a_record()
+            && members.iter().all(is_read);
+        Self { members, exports, merged, left_out, unread, hidden, has_all_exporters }
     }
 
     /// The merged exports if every member that may export the name was read. If green cannot be read, the exports of blue alone
     /// agree, and the conflict of both would be taken back until green is read again.
     pub fn merged_of_all(&self) -> Option<Arc<Merged>> {
-        let is_read = self.unread.is_none() && self.members.values().all(Option::is_some);
-        self.merged.clone().filter(|_| is_read && !self.has_unseen_exporters)
+        self.merged.clone().filter(|_| self.has_all_exporters)
     }
 }
 

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    CLUSTER_ID, Members, SLICES, exported, imported, in_full, obstacle_lines, obstacles, part,
-    pods, service, web, writes,
+    CLUSTER_ID, Members, SLICES, condition, exported, imported, in_full, obstacle_lines, obstacles,
+    part, pods, service, web, writes,
 };
 use crate::fleet::OWNER;
 use crate::queue::batch_about;
@@ -158,6 +158,22 @@ async fn id_under_which_a_cluster_has_neither_exports_nor_imports_may_be_changed
     members.assert_imported("web", "azure 10.0.0.1:8080", "");
     let records = |id: &str| members.fleet.instances("clusterset.shop-set", id).len();
     assert_eq!((records("blue"), records("azure")), (0, 2));
+}
+
+/// Lists show the record under the former id for a while.
+#[tokio::test]
+async fn id_that_was_given_up_is_no_exporter_that_was_not_read() {
+    let members = Members::start().await;
+    members.converge().await;
+    members.blue.cluster_property(CLUSTER_ID, "azure");
+    exported(&members.blue, web(), &["10.0.0.1"]);
+    members.clock.advance(Duration::from_mins(15));
+    members.fleet.cloud_map.adjust(|it| it.list_lag = Duration::from_hours(1));
+
+    let report = sync(&members.function).await;
+
+    let conflict = condition(&members.blue, "web", "Conflict");
+    assert_eq!(conflict, "False NoConflicts", "{}", in_full(&report));
 }
 
 /// A message about a name that the cluster does not export reads no record of its own.
