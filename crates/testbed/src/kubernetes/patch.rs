@@ -156,28 +156,30 @@ struct Applied {
     owned: Types,
 }
 
-/// Merges the applied conditions into an object, by force.
+/// Merges the applied conditions into an object, by force. They come in the applied order, and others where they were
+/// between them (`mergeListItems` of structured-merge-diff).
 fn merge_conditions(object: &Value, applied: &Value, manager: &Manager<'_>) -> Applied {
     let applied = conditions_of(applied);
     let owned: Types = applied.iter().map(kind_of).collect();
     let former = manager.conditions(object);
+    let is_own_alone =
+        |kind: &String| former.contains(kind) && manager.others_with(object, kind).is_empty();
+    let before = conditions_of(object);
+    let mut present = before.iter().peekable();
     let mut conditions = Vec::new();
-    for present in conditions_of(object) {
-        let kind = kind_of(&present);
-        let others = manager.others_with(object, &kind);
-        match applied.iter().find(|it| kind_of(it) == kind) {
-            Some(wanted) => {
-                let alone = former.contains(&kind) && others.is_empty();
-                conditions.push(if alone { wanted.clone() } else { overlay(&present, wanted) });
-            }
-            None if former.contains(&kind) && others.is_empty() => {}
-            None => conditions.push(present),
+    for wanted in &applied {
+        let kind = kind_of(wanted);
+        // Those that are applied later, or were earlier, keep no place of their own.
+        while let Some(other) = present.next_if(|it| !owned.contains(&kind_of(it))) {
+            conditions.extend(Some(other.clone()).filter(|it| !is_own_alone(&kind_of(it))));
         }
+        _ = present.next_if(|it| kind_of(it) == kind);
+        let found = before.iter().find(|it| kind_of(it) == kind && !is_own_alone(&kind));
+        conditions.push(found.map_or_else(|| wanted.clone(), |found| overlay(found, wanted)));
     }
-    let present = |kind: &str| conditions.iter().any(|it| kind_of(it) == kind);
-    let new: Vec<Value> = applied.iter().filter(|it| !present(&kind_of(it))).cloned().collect();
-    conditions.extend(new);
-    let set = changed(&conditions_of(object), &conditions, &owned);
+    let rest = present.filter(|it| !owned.contains(&kind_of(it)) && !is_own_alone(&kind_of(it)));
+    conditions.extend(rest.cloned());
+    let set = changed(&before, &conditions, &owned);
     Applied { conditions, set, owned }
 }
 

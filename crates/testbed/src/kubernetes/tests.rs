@@ -208,10 +208,10 @@ fn conditions_that_are_no_longer_applied_go_and_those_of_others_stay() {
         [condition("Valid", "True"), condition("Conflict", "False"), condition("Both", "True")];
     let (status, object) = apply(&mut cluster, OURS, &body(&all));
     assert_eq!(status, 200, "{object}");
-    assert_eq!(conditions(&object), ["Theirs True", "Both True", "Valid True", "Conflict False"]);
+    assert_eq!(conditions(&object), ["Theirs True", "Valid True", "Conflict False", "Both True"]);
 
     let (_, object) = apply(&mut cluster, OURS, &body(&[condition("Valid", "False")]));
-    assert_eq!(conditions(&object), ["Theirs True", "Both True", "Valid False"]);
+    assert_eq!(conditions(&object), ["Theirs True", "Valid False", "Both True"]);
 
     let (_, object) = apply(&mut cluster, other, &body(&[]));
     assert_eq!(conditions(&object), ["Valid False"]);
