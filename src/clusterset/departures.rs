@@ -1,6 +1,7 @@
-//! What imports have, and Cloud Map as a run has read it lacks: exports and endpoints of clusters that other functions or
-//! AWS's controllers serve. The read may be older than the import, and a list in pages may miss an instance while others
-//! come and go. So Cloud Map is asked for each by its id before it leaves an import. Pure.
+//! Exports and endpoints that stand in imports, and that a run has not found in Cloud Map. Their clusters are served by other
+//! functions or by AWS's controller. The read of Cloud Map may be older than the import, and a list in pages may miss an
+//! instance while others come and go. So the run asks Cloud Map for each export and endpoint by its id before it leaves an
+//! import. This module decides which ids these are. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +12,8 @@ use super::members::Served;
 use super::record::{self, ExportRecord, Record, namespace};
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    ClusterId, ClustersetId, Flow, PortOfService, Protocol, Registry, ServiceKey, ServiceRef,
+    Attributes, ClusterId, ClustersetId, Flow, PortOfService, Protocol, Registry, ServiceKey,
+    ServiceRef,
 };
 
 /// The parts of imports, by name and exporting cluster, with their endpoints.
@@ -41,11 +43,11 @@ impl StandingParts<'_> {
     #[must_use]
     pub fn departing(&self, registry: &Registry) -> Self {
         let mut departing = Parts::new();
-        for ((name, cluster), endpoints) in &self.parts {
+        let of_others = self.parts.iter().filter(|((_, cluster), _)| !self.served.exports(cluster));
+        for ((name, cluster), endpoints) in of_others {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
             let is_shown = |endpoint: &PartEndpoint| shown.addresses.contains(&endpoint.address);
-            let stands = shown.is_exported() && endpoints.iter().all(is_shown);
-            if !stands && !self.served.exports(cluster) {
+            if !shown.is_exported() || !endpoints.iter().all(is_shown) {
                 departing.insert((name.clone(), cluster.clone()), endpoints.clone());
             }
         }
@@ -54,13 +56,9 @@ impl StandingParts<'_> {
 
     /// The Cloud Map services that the records of these parts are in, also those that the registry lacks.
     pub fn record_services(&self, registry: &Registry) -> BTreeSet<ServiceKey> {
-        let of_records = namespace(self.clusterset);
-        let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
-        let keys = namespaces.flat_map(|namespace| {
-            let clusters = self.parts.keys().map(|(_, cluster)| cluster.as_str());
-            clusters.map(|cluster| ServiceKey::new(namespace, cluster))
-        });
-        keys.collect()
+        let clusters = self.parts.keys().map(|(_, cluster)| cluster);
+        let names = clusters.map(|cluster| records_of(self.clusterset, cluster)).collect();
+        registry.keys_named(&names).collect()
     }
 
     /// The records of these parts that the registry lacks.
@@ -82,9 +80,15 @@ impl StandingParts<'_> {
         let mut ids = InstanceIds::new();
         for ((name, cluster), endpoints) in &self.parts {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
-            let lacking = endpoints.iter().filter(|it| !shown.addresses.contains(&it.address));
-            let of_part: BTreeSet<String> = match &shown.record {
-                Some(record) => lacking.flat_map(|endpoint| of_record(record, endpoint)).collect(),
+            let is_shown = |endpoint: &&PartEndpoint| shown.addresses.contains(&endpoint.address);
+            let lacking = endpoints.iter().filter(|endpoint| !is_shown(endpoint));
+            let of_part: BTreeSet<String> = match shown.record {
+                Some(attributes) => {
+                    let record = record::read(cluster, &id::export_record(name), attributes);
+                    // The part of a record that cannot be used stays in any case.
+                    let Ok(Some(Record::Export(record))) = record else { continue };
+                    lacking.flat_map(|endpoint| of_record(&record, endpoint)).collect()
+                }
                 None if shown.is_member => continue,
                 None => lacking.filter_map(of_aws).collect(),
             };
@@ -139,26 +143,30 @@ fn of_aws(endpoint: &PartEndpoint) -> Option<String> {
     Some(id::instance_of_aws(endpoint.address, protocol, number))
 }
 
+/// The Cloud Map service of a cluster's records, as a name.
+fn records_of(clusterset: &ClustersetId, cluster: &ClusterId) -> ServiceRef {
+    ServiceRef::new(namespace(clusterset), cluster.as_str())
+}
+
 /// A part of an import as a registry shows it.
 #[derive(Default)]
-struct Shown {
-    /// Whether it has the record of the export, readable or not.
-    has_record: bool,
-    record: Option<ExportRecord>,
+struct Shown<'a> {
+    /// The record of the export.
+    record: Option<&'a Attributes>,
     /// Whether the exporter has a record of itself.
     is_member: bool,
-    /// Whether it has an instance of AWS's controller, which writes no records.
+    /// Whether the part has an instance of AWS's controller, which writes no records.
     is_of_aws: bool,
     addresses: BTreeSet<IpAddr>,
 }
 
-impl Shown {
+impl<'a> Shown<'a> {
     fn is_exported(&self) -> bool {
-        self.has_record || self.is_of_aws
+        self.record.is_some() || self.is_of_aws
     }
 
     fn of(
-        registry: &Registry,
+        registry: &'a Registry,
         clusterset: &ClustersetId,
         name: &ServiceRef,
         cluster: &ClusterId,
@@ -166,22 +174,17 @@ impl Shown {
         let mut shown = Self::default();
         for key in registry.keys_named(&BTreeSet::from([name.clone()])) {
             let instances = registry.instances(&key).map(|(_, attributes)| attributes);
-            for instance in instances.filter(|it| attributes::is_of(it, clusterset, cluster)) {
+            let is_of_part =
+                |instance: &&Attributes| attributes::is_of(instance, clusterset, cluster);
+            for instance in instances.filter(is_of_part) {
                 shown.is_of_aws |= !Flow::Exports.has_marked(instance);
                 let address = instance.get(IPV4).or_else(|| instance.get(IPV6));
                 shown.addresses.extend(address.and_then(|text| text.parse::<IpAddr>().ok()));
             }
         }
-        let of_records = namespace(clusterset);
-        for namespace in registry.namespaces.values().filter(|it| it.name == of_records) {
-            let key = ServiceKey::new(namespace, cluster.as_str());
+        for key in registry.keys_named(&BTreeSet::from([records_of(clusterset, cluster)])) {
             shown.is_member |= registry.instance(&key, CLUSTER_RECORD).is_some();
-            let id = id::export_record(name);
-            let Some(attributes) = registry.instance(&key, &id) else { continue };
-            shown.has_record = true;
-            if let Ok(Some(Record::Export(record))) = record::read(cluster, &id, attributes) {
-                shown.record = Some(record);
-            }
+            shown.record = registry.instance(&key, &id::export_record(name)).or(shown.record);
         }
         shown
     }

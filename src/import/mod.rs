@@ -407,7 +407,7 @@ impl ImportRun<'_> {
             has_foreign = true;
             self.present.store(kind, &object);
             if kind == Kind::EndpointSlice {
-                // It is in the way of nothing, since the next number is free. No later plan repeats this line.
+                // A foreign slice is in the way of nothing, since the next number is free. No later plan repeats this line.
                 let object = ObjectRef::of(&self.name, kind, &metadata.name);
                 held_back.push(Reason::ForeignObject { object, manager: metadata.manager });
             }

@@ -167,7 +167,7 @@ impl Objects {
         let derived = ServiceRef::new(&service.namespace, id::derived_service(service));
         let import = self.imports.get(service).map(ServiceImport::read);
         let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
-        let slices = slices.into_iter().flatten().map(|it| Arc::clone(&it.slice)).collect();
+        let slices = slices.into_iter().flatten().map(|found| Arc::clone(&found.slice)).collect();
         // Else a person's Service with our label would stand in the place of the derived one.
         let left = Some(service).filter(|it| is_derived_service(&it.name));
         let derived = self.services.get(&derived).or_else(|| self.services.get(left?));

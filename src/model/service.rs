@@ -55,6 +55,11 @@ impl CloudMapService {
         self.instances.is_none() && self.unreadable.is_none() && self.instance_count > 0
     }
 
+    /// Whether it was not read, since Cloud Map counts no instance in it. The count may be late.
+    pub fn is_uncounted(&self) -> bool {
+        self.instances.is_none() && self.unreadable.is_none() && self.instance_count == 0
+    }
+
     /// Whether a change may rest on what is known of its instances: they were read in this run, if it has any.
     pub fn is_current(&self) -> bool {
         self.read_before.is_none() && !self.is_never_read()

@@ -30,12 +30,12 @@ pub(super) struct Imports {
 /// A clusterset in one run.
 #[derive(Default)]
 pub(super) struct Clusterset {
-    /// What was read of it in Cloud Map.
+    /// What this run has read of the clusterset in Cloud Map.
     pub(super) read: ReadClusterset,
     served: Served,
     /// The clusters of a plan that a sync may make members.
     planned: BTreeMap<ClusterId, Owner>,
-    /// The parts of its imports that clusters have of which Cloud Map is the source.
+    /// The parts of the imports in all its clusters.
     parts: Parts,
     /// What any of its clusters imports.
     selection: Option<Selection>,
@@ -133,13 +133,8 @@ impl Clustersets<'_> {
         };
         let mut parts = Parts::new();
         present.add_parts(&name, &served, &mut parts);
-        let registry = self.registry(importer);
-        let read = registry
-            .read_clusterset(
-                selection.names(),
-                StandingParts { clusterset, served: &served, parts },
-            )
-            .await;
+        let standing = StandingParts { clusterset, served: &served, parts };
+        let read = self.registry(importer).read_clusterset(selection.names(), standing).await;
         if let Some(problem) = read.problem {
             tracing::warn!("{name} not read again: {problem}");
             return None;
@@ -174,9 +169,8 @@ impl Clusterset {
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
         let names = self.selection.as_ref().and_then(Selection::names);
         let parts = std::mem::take(&mut self.parts);
-        self.read = registry
-            .read_clusterset(names, StandingParts { clusterset, served: &self.served, parts })
-            .await;
+        let standing = StandingParts { clusterset, served: &self.served, parts };
+        self.read = registry.read_clusterset(names, standing).await;
         for (id, owner) in &self.planned {
             if !self.read.holders.contains_key(id) {
                 self.read.holders.insert(id.clone(), owner.clone());

@@ -67,7 +67,7 @@ pub(super) fn changes(
     let mut present = json_of(&present, &import.spec, &import.ips);
     let is_written_later = |field: &str| field == "ips" && with_ips.is_some();
     for field in import.unknown_fields.iter().filter(|field| !is_written_later(field)) {
-        // It differs from any value and from none.
+        // Null differs from any value, and from a field that is absent.
         present["spec"][*field] = Value::Null;
     }
     let body = change::difference(&present, &json_of(&metadata, &spec, kept)).unwrap_or_default();

@@ -163,7 +163,7 @@ impl<'a> Members<'a> {
         let is_unknown = |records: &MemberRecords| {
             records.unread.is_some() || records.unusable.iter().any(|it| it.may_be_of(name))
         };
-        // Somebody has deleted the records, or the list of members lacks them.
+        // Somebody has deleted the member's records, or the list of members lacks their service.
         let has_no_record = records.is_none_or(|records| records.holder.is_none());
         let has_marked_instance = own.iter().any(|(_, instance)| instance.is_marked);
         if records.is_some_and(is_unknown) || has_no_record && has_marked_instance {

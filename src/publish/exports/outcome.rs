@@ -280,8 +280,8 @@ impl Refused {
         }
     }
 
-    /// Whether each export of the cluster gets the reason as its condition: a person has to act, and the exports belong to
-    /// nobody else. Another controller or installation writes their conditions itself.
+    /// Whether each export of the cluster gets the reason as its condition: a person has to act, and no other controller or
+    /// installation writes conditions on these exports.
     pub fn concerns_exports(&self) -> bool {
         match self {
             Self::NoMember(_)

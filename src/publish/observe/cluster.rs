@@ -348,7 +348,7 @@ impl World<'_> {
         Ok(services)
     }
 
-    /// These claims with the endpoints of their Services as they are now.
+    /// Reads the endpoints of the Services of these claims.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.

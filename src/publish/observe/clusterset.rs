@@ -88,7 +88,8 @@ impl SharedRegistry {
         ReadClusterset { holders, written: self.written_in(clusterset), ..read }
     }
 
-    /// What [`Self::read_clusterset`] reads first, and whether the services of all members were listed in this invocation.
+    /// Reads the records of all members, and the services of the names. Also returns whether the services of all members were
+    /// listed in this invocation.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed to the end.
@@ -195,15 +196,12 @@ impl SharedRegistry {
         standing: &StandingParts<'_>,
     ) -> Result<(), Failure> {
         let departing = standing.departing(registry);
-        // Services of which the lists count no instance were not read: the count may be late.
         let names = departing.names();
         let mut uncounted: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
-        uncounted.retain(|key| {
-            let service = registry.services.get(key);
-            let is_counted =
-                |service: &CloudMapService| service.instances.is_some() || service.is_never_read();
-            service.is_some_and(|service| service.unreadable.is_none() && !is_counted(service))
-        });
+        let is_uncounted = |key: &ServiceKey| {
+            registry.services.get(key).is_some_and(CloudMapService::is_uncounted)
+        };
+        uncounted.retain(is_uncounted);
         self.at_least(registry, &uncounted, self.take_moment()).await?;
         let departing = departing.departing(registry);
         let is_unknown = |key: &ServiceKey| !registry.services.contains_key(key);

@@ -169,15 +169,21 @@ fn merge_conditions(object: &Value, applied: &Value, manager: &Manager<'_>) -> A
     let mut conditions = Vec::new();
     for wanted in &applied {
         let kind = kind_of(wanted);
-        // Those that are applied later, or were earlier, keep no place of their own.
-        while let Some(other) = present.next_if(|it| !owned.contains(&kind_of(it))) {
-            conditions.extend(Some(other.clone()).filter(|it| !is_own_alone(&kind_of(it))));
+        // A present condition that is applied, too, has the place of the applied one.
+        while let Some(other) = present.next_if(|condition| !owned.contains(&kind_of(condition))) {
+            if !is_own_alone(&kind_of(other)) {
+                conditions.push(other.clone());
+            }
         }
-        _ = present.next_if(|it| kind_of(it) == kind);
-        let found = before.iter().find(|it| kind_of(it) == kind && !is_own_alone(&kind));
-        conditions.push(found.map_or_else(|| wanted.clone(), |found| overlay(found, wanted)));
+        _ = present.next_if(|condition| kind_of(condition) == kind);
+        let mut shared = before.iter().filter(|_| !is_own_alone(&kind));
+        let shared = shared.find(|condition| kind_of(condition) == kind);
+        conditions.push(shared.map_or_else(|| wanted.clone(), |shared| overlay(shared, wanted)));
     }
-    let rest = present.filter(|it| !owned.contains(&kind_of(it)) && !is_own_alone(&kind_of(it)));
+    let rest = present.filter(|condition| {
+        let kind = kind_of(condition);
+        !owned.contains(&kind) && !is_own_alone(&kind)
+    });
     conditions.extend(rest.cloned());
     let set = changed(&before, &conditions, &owned);
     Applied { conditions, set, owned }
