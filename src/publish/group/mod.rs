@@ -171,7 +171,7 @@ pub struct GroupSync<'a> {
     has_added: bool,
     /// Whether a change was carried out since the last read.
     has_progress: bool,
-    /// The number of rounds in a row that changed nothing, since another writer was at it or Cloud Map had no capacity.
+    /// The number of rounds in a row that changed nothing, since another writer was at it.
     fruitless: usize,
     /// Services of which an endpoint was deregistered and might be back, with the name that it was under.
     removed: BTreeSet<(ServiceRef, ServiceKey)>,
@@ -288,7 +288,7 @@ impl<'a> GroupSync<'a> {
             if self.reads_again() {
                 return Step::Read(self.begin_round());
             }
-            if let Some(services) = self.take_removed() {
+            if let Some(services) = self.services_to_put_back() {
                 return Step::ReadEndpoints(self.observation.desired.only(services.iter()));
             }
             self.close(true);

@@ -7,7 +7,7 @@ use super::{GroupSync, PlannedChange, State, Target};
 use crate::model::{Desired, Outcome, ServiceRef};
 use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage};
 
-/// The number of rounds in a row that may change nothing. Then the next run goes on.
+/// The number of rounds in a row in which another writer may undo everything. Then the next run goes on.
 const FRUITLESS: usize = 3;
 
 impl GroupSync<'_> {
@@ -28,14 +28,16 @@ impl GroupSync<'_> {
         let has_removal = self.open.iter().any(|planned| planned.change.is_removal());
         let is_first_look = self.looks == 0 || self.state == State::Adding;
         let has_freed = self.has_progress && self.observation.registry.capacity.has_freed();
-        let repeats = !self.contested.is_empty() || !self.outdated.is_empty();
-        let is_needed = repeats || has_freed || has_removal && (is_first_look || self.has_progress);
+        let is_contested = !self.contested.is_empty();
+        let is_needed =
+            is_contested || has_freed || has_removal && (is_first_look || self.has_progress);
         if self.has_progress {
             self.fruitless = 0;
-        } else if repeats {
+        } else if is_contested {
             self.fruitless += 1;
         }
-        is_needed && self.fruitless <= FRUITLESS
+        // Each plan of these has waited for the rates, which have their turn for every group before the run ends.
+        !self.outdated.is_empty() || is_needed && self.fruitless <= FRUITLESS
     }
 
     /// Plans again for refused registrations, on what is known: that gives the reasons for their refusal, and the instances
@@ -153,9 +155,13 @@ impl GroupSync<'_> {
     }
 
     /// The Services of which an endpoint may have come back while its instance was deregistered, and the next claimants of
-    /// names that became empty so.
-    pub(super) fn take_removed(&mut self) -> Option<BTreeSet<ServiceRef>> {
-        if self.state == State::PuttingBack || self.removed.is_empty() {
+    /// names that became empty so. Later those of which a registration had no token in the time of its plan.
+    pub(super) fn services_to_put_back(&mut self) -> Option<BTreeSet<ServiceRef>> {
+        if self.state == State::PuttingBack {
+            let outdated = self.outdated.iter().map(|planned| planned.service.clone());
+            return Some(outdated.collect()).filter(|services: &BTreeSet<_>| !services.is_empty());
+        }
+        if self.removed.is_empty() {
             return None;
         }
         self.state = State::PuttingBack;
@@ -175,6 +181,7 @@ impl GroupSync<'_> {
         self.observation.affected.clone_from(&self.services);
         let plan = self.task.plan(&self.observation);
         let left = std::mem::take(&mut self.open);
+        self.outdated.clear();
         self.adopt_plan(plan);
         let returns = |change: &Change| {
             matches!(change, Change::Register { .. })
@@ -199,10 +206,6 @@ impl GroupSync<'_> {
                 let change = &planned.change;
                 let text = format!("cannot {change}: another writer keeps changing it");
                 self.settle(planned, Ok(Outcome::failed(text)));
-            }
-            for planned in std::mem::take(&mut self.outdated) {
-                let outcome = Outcome::undone("the rates of Cloud Map left no time for it");
-                self.settle(planned, Ok(outcome));
             }
             if self.permits.is_some() {
                 self.settle_refused();

@@ -210,3 +210,31 @@ fn registration_that_was_left_out_is_reported() {
         assert_eq!(outcomes, [Ok(read.cloned().unwrap_or_else(Outcome::out_of_time))]);
     }
 }
+
+/// The first sync of 16 clusters on a tenth of a processor: a group has a turn of five seconds, and none of its calls leaves in
+/// the first ones.
+#[test]
+fn registration_waits_for_the_rates_as_long_as_the_run_has_time() {
+    let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1]))).dns("web", []);
+    let permits = Permits::default();
+    let in_vain = BTreeSet::new();
+    let observed = world.observed(&Selection::Everything);
+    let changes = plan(&observed).changes;
+    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+    for _ in 0..20 {
+        let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
+        for planned in changes {
+            group.record(planned, Effect::Outdated);
+        }
+        assert!(matches!(group.next(true), Step::Read(_)));
+        group.observed(observed.clone());
+    }
+    let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
+    for planned in changes {
+        group.record(planned, Effect::Is(Outcome::Applied));
+    }
+    assert!(matches!(group.next(true), Step::Done));
+    let settled = group.into_results().settled;
+    assert_eq!(settled.len(), 1);
+    assert_eq!(settled[0].outcome, Ok(Outcome::Applied));
+}
