@@ -119,7 +119,7 @@ pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> A
 /// The installation and the cluster in the marks of an instance of any owner.
 pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
     let flow = Flow::of(attributes)?;
-    Some((attributes.get(flow.mark())?, attributes.get(CLUSTER)?))
+    Some((attributes.get(flow.mark())?, attributes.cluster()?))
 }
 
 /// The marks of an instance of ours.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use super::attributes::{CLUSTER, EXPORTER, NAMESPACE, OWNER, SERVICE};
+use super::attributes::{EXPORTER, NAMESPACE, OWNER, SERVICE};
 use super::{Attributes, ServiceRef, display};
 
 /// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
@@ -197,7 +197,7 @@ impl Owner {
     pub fn of(attributes: &Attributes) -> Option<Self> {
         let flow = Flow::of(attributes)?;
         let id = attributes.get(flow.mark())?.to_owned();
-        Some(Self { id, cluster: ClusterArn::parse(attributes.get(CLUSTER)?)?, flow })
+        Some(Self { id, cluster: ClusterArn::parse(attributes.cluster()?)?, flow })
     }
 
     /// The owner in the marks of an instance if its installation is `id` and it belongs to the flow, for any cluster.
@@ -208,9 +208,8 @@ impl Owner {
     /// Whether the instance is ours: cluster, installation and flow match exactly. There is no other rule. The cluster
     /// comes first, since most instances in a shared registry differ by it, and every plan asks this of all of them.
     pub fn owns(&self, attributes: &Attributes) -> bool {
-        let is = |key: &str, text: &str| attributes.get(key).is_some_and(|it| it == text);
-        is(CLUSTER, self.cluster.as_str())
-            && is(self.flow.mark(), &self.id)
+        attributes.cluster() == Some(self.cluster.as_str())
+            && attributes.get(self.flow.mark()) == Some(&self.id)
             && self.flow.is_of(attributes)
     }
 
@@ -292,7 +291,7 @@ mod tests {
 mod owner_tests {
     use super::*;
     use crate::model::Marks;
-    use crate::model::attributes::SCHEMA;
+    use crate::model::attributes::{CLUSTER, SCHEMA};
 
     const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
     const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";

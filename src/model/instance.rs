@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, btree_map};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -23,7 +24,11 @@ const SPELLED: u8 = u8::MAX;
 /// Each entry is the number of its key, or a sign and the key, and then the value. A text follows its length. The
 /// entries are in the order of their keys, so equal attributes are equal bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Attributes(Arc<[u8]>);
+pub struct Attributes {
+    packed: Arc<[u8]>,
+    /// The place of the value of [`attributes::CLUSTER`]; `None` without it.
+    cluster: Option<NonZeroUsize>,
+}
 
 impl Attributes {
     pub fn new() -> Self {
@@ -39,6 +44,12 @@ impl Attributes {
             }
         }
         None
+    }
+
+    /// The mark of the cluster. Each cluster of a registry asks all instances of all others for it, in every plan.
+    pub fn cluster(&self) -> Option<&str> {
+        let mut entries = Iter { rest: self.packed.get(self.cluster?.get()..)? };
+        std::str::from_utf8(entries.text()?).ok()
     }
 
     pub fn contains_key(&self, key: &str) -> bool {
@@ -59,7 +70,7 @@ impl Attributes {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.packed.is_empty()
     }
 
     pub fn len(&self) -> usize {
@@ -73,13 +84,13 @@ impl Attributes {
 
     /// The attributes in the order of their keys.
     pub fn iter(&self) -> Iter<'_> {
-        Iter { rest: &self.0 }
+        Iter { rest: &self.packed }
     }
 }
 
 impl Default for Attributes {
     fn default() -> Self {
-        Self(Arc::new([]))
+        Self { packed: Arc::new([]), cluster: None }
     }
 }
 
@@ -171,6 +182,7 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Attributes {
             all.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
         sorted.sort_by_key(|(key, _)| *key);
         let mut packed = Vec::with_capacity(sorted.iter().map(|(_, it)| it.len() + 2).sum());
+        let mut cluster = None;
         for (index, (key, value)) in sorted.iter().enumerate() {
             if sorted.get(index + 1).is_some_and(|(next, _)| next == key) {
                 continue;
@@ -181,9 +193,12 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Attributes {
             if number.is_none() {
                 push_text(&mut packed, key);
             }
+            if *key == attributes::CLUSTER {
+                cluster = NonZeroUsize::new(packed.len());
+            }
             push_text(&mut packed, value);
         }
-        Self(packed.into())
+        Self { packed: packed.into(), cluster }
     }
 }
 
@@ -337,6 +352,7 @@ mod tests {
             for (key, value) in &map {
                 prop_assert_eq!(packed.get(key), Some(value.as_str()));
             }
+            prop_assert_eq!(packed.cluster(), packed.get(attributes::CLUSTER));
         }
     }
 
@@ -353,7 +369,7 @@ mod tests {
     #[test]
     fn keys_that_this_function_writes_take_one_byte_each() {
         let attributes = Attributes::from([(IPV4, "10.0.0.1"), (SCHEMA, "1")]);
-        assert_eq!(attributes.0.len(), 1 + 1 + 8 + 1 + 1 + 1);
+        assert_eq!(attributes.packed.len(), 1 + 1 + 8 + 1 + 1 + 1);
         assert!(attributes::WRITTEN.len() < usize::from(SPELLED));
     }
 

@@ -55,9 +55,9 @@ fn is_of_aws(
     clusterset: &ClustersetId,
     cluster: &ClusterId,
 ) -> bool {
+    if attributes.has_marks() || attributes.may_be_of_ecs(id) || attributes.is_of_ecs(id) {
+        return false;
+    }
     let instance = read(attributes, clusterset).ok().flatten();
-    !attributes.has_marks()
-        && !attributes.may_be_of_ecs(id)
-        && !attributes.is_of_ecs(id)
-        && instance.is_some_and(|instance| instance.cluster == *cluster)
+    instance.is_some_and(|instance| instance.cluster == *cluster)
 }

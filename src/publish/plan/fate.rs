@@ -16,8 +16,8 @@ use super::removals::DeregisterReason;
 use super::wanted::WantedInstances;
 use crate::error::{printable, shorten};
 use crate::model::{
-    Claims, Endpoint, EndpointLine, Fate, Owner, Place, PublishedService, Records, ServiceKey,
-    ServiceKind, ServiceRef, join,
+    Claims, Endpoint, EndpointLine, Fate, Marks, Owner, Place, PublishedService, Records,
+    ServiceKey, ServiceKind, ServiceRef, join,
 };
 
 /// The fates of the endpoints of one Service, in their order, under each name that a plan has compared.
@@ -134,9 +134,10 @@ pub(super) fn of_endpoints(
     let is_maximum =
         |reason: &&Reason| matches!(reason, Reason::Maximum { .. } | Reason::ServiceFull { .. });
     let maximum = wanted.held_back.iter().find(is_maximum);
+    let marks = Marks { service: wanted.holder.clone(), pod: None }.write(owner);
     let mut fates = Vec::new();
     for endpoint in template.published.read_endpoints() {
-        let fit = template.fit(endpoint, &wanted.holder, owner);
+        let fit = template.fit(endpoint, &marks, owner.cluster.region());
         let mut requested = Vec::new();
         for (identity, _) in &fit.instances {
             requested.extend(instances.get(&identity.new_id(owner, &wanted.holder)).cloned());

@@ -9,11 +9,11 @@ use super::names::{NamePermit, SetBy};
 use super::reason::Reason;
 use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
-use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
+use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, POD, PORT, REGION};
 use crate::model::{
-    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, INSTANCES_OF_NAME, Marks,
-    NoAddress, Owner, PortReference, PublishedService, Records, ServiceKind, ServiceRef,
-    is_checkable, is_publishable, join, join_or, without_leading_zeros,
+    Attributes, Claims, Endpoint, ExportedEndpoint, ExportedService, INSTANCES_OF_NAME, NoAddress,
+    PortReference, PublishedService, Records, ServiceKind, is_checkable, is_publishable, join,
+    join_or, without_leading_zeros,
 };
 
 /// The longest list of ports in a report, in characters.
@@ -47,28 +47,22 @@ pub struct EndpointInstances {
 
 impl InstanceTemplate<'_> {
     /// The instances of an endpoint: of an annotated Service one with both address families if the records have both,
-    /// and one for each port if ports distinguish instances.
-    pub fn fit(
-        &self,
-        endpoint: &Endpoint,
-        service: &ServiceRef,
-        owner: &Owner,
-    ) -> EndpointInstances {
+    /// and one for each port if ports distinguish instances. `marks` are those of the Service, in this Region.
+    pub fn fit(&self, endpoint: &Endpoint, marks: &Attributes, region: &str) -> EndpointInstances {
         let (publishable, mut fit) = self.publishable(endpoint);
         if publishable.addresses().next().is_none() {
             return fit;
         }
-        let region = owner.cluster.region();
         let instances = match &self.published.export {
             Some(exported) => self.exported(exported, endpoint, &publishable, region),
             None => self.annotated(endpoint, &publishable, region),
         };
-        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
+        let pod = endpoint.pod.as_deref().map(|pod| (POD, pod));
         let are_all_allowed = fit.held_back.is_empty();
         for instance in instances {
             match instance {
                 Ok(mut attributes) => {
-                    attributes.extend(&marks);
+                    attributes.extend(marks.iter().chain(pod));
                     let identity = Identity::of(&attributes, self.distinguishes_ports());
                     fit.instances.push((identity, attributes));
                 }
@@ -91,6 +85,7 @@ impl InstanceTemplate<'_> {
         region: &str,
     ) -> Vec<Result<Attributes, Unfit>> {
         let carried = self.carried(publishable);
+        let annotated = self.annotated_attributes();
         let at_port = |port: Result<Option<u16>, Reason>| {
             let addresses = carried.clone()?;
             let port = port?;
@@ -103,7 +98,7 @@ impl InstanceTemplate<'_> {
             ];
             let texts = texts.into_iter().filter_map(|(key, text)| Some((key, text?)));
             let mut attributes: Attributes = texts.collect();
-            attributes.extend(&self.annotated_attributes());
+            attributes.extend(&annotated);
             Ok(attributes)
         };
         let all = self.ports(endpoint).into_iter().map(at_port);

@@ -13,8 +13,8 @@ use super::reason::Reason;
 use super::services::{may_register_in, new_service};
 use super::shape::InstanceTemplate;
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, INSTANCES_OF_NAME, INSTANCES_OF_SERVICE, Owner,
-    PublishedService, ServiceKey, ServiceKind, ServiceRef,
+    Attributes, Claims, CloudMapService, Endpoint, INSTANCES_OF_NAME, INSTANCES_OF_SERVICE, Marks,
+    Owner, PublishedService, ServiceKey, ServiceKind, ServiceRef,
 };
 
 /// The instances that a Cloud Map service should have for the holder of the name.
@@ -181,6 +181,8 @@ impl<'a> WantedInstances<'a> {
     /// Adds the instances of the endpoints.
     fn add_endpoints(&mut self, observation: &Observation) {
         let template @ InstanceTemplate { published, claims, .. } = self.template;
+        let owner = &observation.owner;
+        let marks = Marks { service: self.holder.clone(), pod: None }.write(owner);
         let mut held_back = BTreeSet::new();
         for endpoint in published.read_endpoints() {
             if !endpoint.is_published(claims) {
@@ -190,10 +192,10 @@ impl<'a> WantedInstances<'a> {
             if self.instances.len() >= INSTANCES_OF_SERVICE {
                 break;
             }
-            let fit = template.fit(endpoint, &self.holder, &observation.owner);
+            let fit = template.fit(endpoint, &marks, owner.cluster.region());
             self.ready |= !fit.instances.is_empty() || !fit.unclear.is_empty();
             for (identity, attributes) in fit.instances {
-                let id = identity.new_id(&observation.owner, &self.holder);
+                let id = identity.new_id(owner, &self.holder);
                 self.add(id, (identity, attributes));
             }
             self.unclear.extend(fit.unclear);
