@@ -213,18 +213,22 @@ impl Owner {
             && self.flow.is_of(attributes)
     }
 
-    /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
-    /// that cannot exist, so it is cleaned up.
-    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
+    /// The namespace and the name of the Service in the marks of an instance of ours. One that lost its Service's name
+    /// belongs to a Service that cannot exist, so it is cleaned up.
+    pub fn names_of<'a>(&self, attributes: &'a Attributes) -> Option<(&'a str, &'a str)> {
         let text = |key| attributes.get(key).unwrap_or_default();
-        self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
+        self.owns(attributes).then(|| (text(NAMESPACE), text(SERVICE)))
     }
 
-    /// Whether an instance is ours and marked for this Service. The same as [`Self::service_of`] without a copy of the
-    /// names: a plan asks this of every instance.
+    /// The Service in the marks of an instance of ours.
+    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
+        let (namespace, name) = self.names_of(attributes)?;
+        Some(ServiceRef::new(namespace, name))
+    }
+
+    /// Whether an instance is ours and marked for this Service.
     pub fn marks_for(&self, attributes: &Attributes, service: &ServiceRef) -> bool {
-        let is = |key, name: &str| attributes.get(key).is_some_and(|text| text == name);
-        self.owns(attributes) && is(NAMESPACE, &service.namespace) && is(SERVICE, &service.name)
+        self.names_of(attributes) == Some((&service.namespace, &service.name))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::chain;
 use crate::kubernetes;
 use crate::model::{
     Attributes, ClusterId, Export, Line, Outcome, Owner, Selection, ServiceExport, ServiceRef,
-    Verb, count_each, join,
+    Verb, join,
 };
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
@@ -100,7 +100,7 @@ fn instances(
     report: &ClusterReport,
     standing: &BTreeSet<ServiceRef>,
 ) -> BTreeMap<ServiceRef, usize> {
-    let mut all = count_each(observed.all_marked_services().map(|(_, service)| service));
+    let mut all = observed.count_all_marked();
     for line in report.all_lines().filter(|line| line.outcome.is_made()) {
         let Some(service) = line.service.clone() else { continue };
         match line.verb() {

@@ -60,7 +60,9 @@ pub fn count_instances(observation: &Observation) -> usize {
     let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
     let services = observation.registry.services.iter();
     let instances = services.map(|(key, service)| {
-        let marked = observation.marked_services(key).filter(counts).count();
+        let marked = observation.count_marked(key).into_iter();
+        let marked = marked.filter(|(service, _)| counts(service));
+        let marked: usize = marked.map(|(_, count)| count).sum();
         // Of those that were read in an earlier run some may have gone since.
         let is_old = service.read_before.is_some();
         let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
@@ -94,8 +96,8 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
     let is_planned = offset == Offset::Planned;
     let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
     let mut tallies: BTreeMap<ServiceRef, LossTally> = BTreeMap::new();
-    for (_, service) in observation.all_marked_services() {
-        tallies.entry(service).or_default().present += 1;
+    for (service, count) in observation.count_all_marked() {
+        tallies.entry(service).or_default().present = count;
     }
     let mut tally = |service: Option<ServiceRef>, count: fn(&mut LossTally) -> &mut usize| {
         if let Some(service) = service {

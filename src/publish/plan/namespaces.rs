@@ -129,12 +129,12 @@ fn only_with_service<'a>(
 /// The remark on a Service with a name whose namespace its instances alone decide. Only a run that read everything can
 /// tell.
 pub fn remark(observation: &Observation, service: &ServiceRef) -> Option<Reason> {
+    let mut chosen = observation.desired.namespaces.get(service)?.iter();
     if !observation.extent.is_whole() || !observation.registry.is_whole() {
         return None;
     }
     let claims = observation.desired.claims(service)?;
     let candidates = observation.registry.candidates(&claims.namespace);
-    let mut chosen = observation.desired.namespaces.get(service)?.iter();
     let (_, id) = chosen.find(|(name, id)| {
         let only = only_with_service(observation, name, &candidates);
         only.is_none_or(|namespace| namespace.id != **id)

@@ -30,11 +30,11 @@ struct Removal {
 }
 
 fn noted(observation: &Observation) -> impl Iterator<Item = Noted<'_>> {
-    observation.registry.services.keys().flat_map(|key| {
-        observation.marked(key).filter_map(|instance| {
-            let text = instance.attributes.get(SIGHTING)?;
-            let at = InstanceKey::new(key, instance.id);
-            Some(Noted { at, service: instance.service, text })
+    observation.registry.services.keys().flat_map(move |key| {
+        observation.ours(key).filter_map(move |(id, attributes)| {
+            let text = attributes.get(SIGHTING)?;
+            let service = observation.owner.service_of(attributes)?;
+            Some(Noted { at: InstanceKey::new(key, id), service, text })
         })
     })
 }

@@ -92,15 +92,34 @@ impl Observation {
         })
     }
 
-    /// The Service in the marks of each instance of ours under a key.
-    pub fn marked_services(&self, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
-        self.marked(key).map(|instance| instance.service)
+    /// The number of instances of ours under a key, by the Service in their marks.
+    pub fn count_marked(&self, key: &ServiceKey) -> BTreeMap<ServiceRef, usize> {
+        let instances = self.registry.instances(key);
+        let names = instances.filter_map(|(_, attributes)| self.owner.names_of(attributes));
+        let counts = count_each(names).into_iter();
+        counts.map(|((namespace, name), count)| (ServiceRef::new(namespace, name), count)).collect()
     }
 
-    /// The Service in the marks of each instance of ours, with the key of its Cloud Map service.
+    /// The Services in the marks of our instances under a key.
+    pub fn marked_services(&self, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
+        self.count_marked(key).into_keys()
+    }
+
+    /// The Services in the marks of our instances, with the key of each Cloud Map service in which they have some.
     pub fn all_marked_services(&self) -> impl Iterator<Item = (&ServiceKey, ServiceRef)> {
         let keys = self.registry.services.keys();
         keys.flat_map(move |key| self.marked_services(key).map(move |service| (key, service)))
+    }
+
+    /// The number of instances of ours, by the Service in their marks.
+    pub fn count_all_marked(&self) -> BTreeMap<ServiceRef, usize> {
+        let mut counts = BTreeMap::new();
+        for key in self.registry.services.keys() {
+            for (service, count) in self.count_marked(key) {
+                *counts.entry(service).or_default() += count;
+            }
+        }
+        counts
     }
 
     /// A part of a cluster that claims nothing.

@@ -73,7 +73,7 @@ impl Simulation {
     }
 
     fn count_of(&self, service: &ServiceRef) -> usize {
-        self.world.0.all_marked_services().filter(|(_, marked)| marked == service).count()
+        self.world.0.count_all_marked().get(service).copied().unwrap_or_default()
     }
 
     /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free during the sync
