@@ -238,3 +238,40 @@ fn registration_waits_for_the_rates_as_long_as_the_run_has_time() {
     assert_eq!(settled.len(), 1);
     assert_eq!(settled[0].outcome, Ok(Outcome::Applied));
 }
+
+/// The pod came back while its instance was deregistered, and nothing else would register it in this run.
+#[test]
+fn registration_that_is_put_back_waits_for_the_rates_as_well() {
+    let there = [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")];
+    let with = |ready: &[u8]| {
+        let web = service("shop/web", "dns/web").ready(pods("10.0.0", ready.iter().copied()));
+        World::of(web).dns("web", there.clone())
+    };
+    let observed = with(&[2]).observed(&Selection::Everything);
+    let comparison = plan(&observed);
+    let permits = Permits::of(&comparison);
+    let in_vain = BTreeSet::new();
+    let changes = comparison.changes;
+    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+    let make = |group: &mut GroupSync<'_>, effect: Effect| {
+        let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
+        let [planned] = <[_; 1]>::try_from(changes).expect("one change");
+        let change = planned.change.to_string();
+        group.record(planned, effect);
+        change
+    };
+    let rewrite = make(&mut group, Effect::Is(Outcome::Applied));
+    assert!(rewrite.starts_with("rewrite"), "{rewrite}");
+    assert!(matches!(group.next(true), Step::Read(_)));
+    group.observed(observed.clone());
+    let removal = make(&mut group, Effect::Is(Outcome::Applied));
+    assert!(removal.starts_with("deregister"), "{removal}");
+    let again = with(&[1, 2]).observed(&Selection::Everything).desired;
+    for effect in [Effect::Outdated, Effect::Outdated, Effect::Is(Outcome::Applied)] {
+        assert!(matches!(group.next(true), Step::ReadEndpoints(_)), "{effect:?}");
+        group.endpoints_read(again.clone());
+        let registration = make(&mut group, effect);
+        assert!(registration.starts_with("register"), "{registration}");
+    }
+    assert!(matches!(group.next(true), Step::Done));
+}
