@@ -10,7 +10,7 @@ mod instances;
 mod operation;
 mod quota;
 mod read;
-mod results;
+mod shared_results;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +29,8 @@ pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
 pub use quota::{Call, Permit, QuotaShare, Quotas, Rate, Room};
 pub use read::{ListedNamespace, ListedService, LocalHost};
-use results::NewNamespaces;
-pub use results::{Created, SharedResults};
+use shared_results::NewNamespaces;
+pub use shared_results::{Created, SharedResults};
 pub use write::{Accepted, NewServiceId};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.

@@ -2,11 +2,11 @@
 //! its own source ([`ReadExports`]), and Cloud Map is that of all others. Of a served cluster that was not read nothing is
 //! known, so its part of each import stays as it is.
 //!
-//! The exports of a name are read and merged once for all importing clusters (`named`), and each endpoint of a name has its
-//! `fate` for people. Addresses that may not be imported are left out for each of them. Pure.
+//! The exports of a name are read and merged once for all importing clusters (`named_exports`), and each endpoint of a name
+//! has its `fate` for people. Addresses that may not be imported are left out for each of them. Pure.
 
 mod fate;
-mod named;
+mod named_exports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,9 +21,9 @@ use crate::model::{
     ClusterArn, ClusterId, ClustersetId, Member, NamePolicy, Owner, ReadExports, ServiceKey,
     ServiceRef, Timestamp,
 };
-use named::NamedExports;
+use named_exports::NamedExports;
 
-pub use named::MergedName;
+pub use named_exports::MergedName;
 
 /// Everything that is known about a clusterset.
 pub struct Members<'a> {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::present::{Metadata, OwnerReference, ServiceImport, Texts};
+use super::present_objects::{Metadata, OwnerReference, ServiceImport, Texts};
 use crate::model::{ExportedPort, Family, Line, Outcome, ServiceRef, join_or};
 
 pub use crate::model::{Kind, ObjectRef};

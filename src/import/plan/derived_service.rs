@@ -7,9 +7,9 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
-use super::present::{DerivedService, Metadata, ServiceSpec, Texts};
+use super::input::Basis;
+use super::present_objects::{DerivedService, Metadata, ServiceSpec, Texts};
 use super::refused::{self, REFUSED};
 use crate::clusterset::id;
 use crate::model::{

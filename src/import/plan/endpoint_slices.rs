@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
 use super::change::Change;
 use super::derived_service::Derived;
-use super::present::{Addresses, PortSet, Slice, SliceEndpoint};
+use super::input::{Basis, Exported, ImportedEndpoint, PortKey, Read};
+use super::present_objects::{Addresses, PortSet, Slice, SliceEndpoint};
 use super::slice::{self, Shape};
 use crate::clusterset::id;
 use crate::model::{

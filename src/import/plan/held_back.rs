@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::basis::FailedWrite;
 use super::change::ObjectRef;
+use super::input::FailedWrite;
 use super::ownership::OWNER_LABEL;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;

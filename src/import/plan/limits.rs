@@ -14,10 +14,10 @@ use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::basis::{Basis, NamespaceState, Read, Sources};
 use super::derived_service::Derived;
+use super::input::{Basis, NamespaceState, Read, Sources};
 use super::ownership::OwnerLabel;
-use super::present::{Present, Slice, SliceEndpoint};
+use super::present_objects::{Present, Slice, SliceEndpoint};
 use super::{Intent, endpoint_slices};
 use crate::guard::{
     Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting,

@@ -7,7 +7,7 @@
 //!                                                                              └─> endpoint_slices
 //! ```
 //!
-//! `basis` and `present` are the input. A [`Change`] lacks the values that the API server assigns while the changes are
+//! `input` has all that it rests on, with the `present_objects`. A [`Change`] lacks the values that the API server assigns while the changes are
 //! made; [`Present`] takes over its answers and completes it. `ownership` finds the objects that are ours: no other is
 //! changed.
 //!
@@ -16,14 +16,14 @@
 //! against mass deletion: it counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes
 //! nothing of another cluster.
 
-mod basis;
 mod change;
 mod derived_service;
 mod endpoint_slices;
 mod held_back;
+mod input;
 mod limits;
 mod ownership;
-mod present;
+mod present_objects;
 mod refused;
 mod service_import;
 mod slice;
@@ -35,14 +35,14 @@ use std::collections::BTreeSet;
 use crate::model::{ClusterId, ClustersetService, ExportedPort, ImportType, Properties};
 use derived_service::Derived;
 
-pub use basis::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, PortKey, Read, Sources,
-};
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
+pub use input::{
+    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, PortKey, Read, Sources,
+};
 pub use limits::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints};
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
-pub use present::{
+pub use present_objects::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, name_of,
 };
 pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::Plan;
 use super::change::{Change, Kind, ObjectRef};
-use super::present::{Metadata, Present, Texts};
+use super::present_objects::{Metadata, Present, Texts};
 use crate::model::{ServiceRef, is_label_word};
 
 /// The label that every object of ours has.

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::basis::Basis;
 use super::change::{self, Kind};
+use super::input::Basis;
 use super::ownership::OwnerLabel;
-use super::present::{self, Present};
+use super::present_objects::{self, Present};
 use crate::model::{
     ClustersetService, ImportType, OptionalField, Properties, RefusedField, fingerprint,
 };
@@ -227,13 +227,13 @@ pub(super) fn accepted<'a>(
             *value = of_webhook.cloned().unwrap_or_default();
         }
     }
-    let mut properties: Properties = present::known(&body["spec"]);
-    properties.labels = present::known(&body["metadata"]["labels"]);
-    properties.annotations = present::known(&body["metadata"]["annotations"]);
+    let mut properties: Properties = present_objects::known(&body["spec"]);
+    properties.labels = present_objects::known(&body["metadata"]["labels"]);
+    properties.annotations = present_objects::known(&body["metadata"]["annotations"]);
     if kind == Kind::EndpointSlice && body["endpoints"][0]["hints"].is_null() {
         properties.traffic_distribution = None;
     }
-    let ports = present::known(&body["spec"]["ports"]);
+    let ports = present_objects::known(&body["spec"]["ports"]);
     Cow::Owned(ClustersetService { ports, properties, ..service.clone() })
 }
 

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
 use super::held_back::Reason;
+use super::input::Basis;
 use super::limits::{ImportNote, NoteChange};
 use super::ownership::OwnerLabel;
-use super::present::{ImportStatus, Metadata, Present, Texts};
+use super::present_objects::{ImportStatus, Metadata, Present, Texts};
 use super::refused::{self, REFUSED};
 use crate::clusterset::record::{is_annotation, is_label};
 use crate::model::{

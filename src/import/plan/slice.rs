@@ -6,12 +6,12 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::basis::Basis;
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::derived_service::Derived;
 use super::endpoint_slices::{AddressCounts, Packed};
+use super::input::Basis;
 use super::ownership::OWNER_LABEL;
-use super::present::{
+use super::present_objects::{
     Addresses, OwnerReference, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
 };
 use super::refused::{self, REFUSED};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::change::{Change, Difference};
 use super::compare::{Compared, Comparison};
-use super::instance::hash_of;
+use super::identity::hash_of;
 use super::observation::{Observation, Plan};
 use super::reason::Reason;
 use super::removals::WaitsFor;

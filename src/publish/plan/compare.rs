@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
 use super::fate::{self, EndpointFate, InstanceFate, InstanceFates};
-use super::instance::Identity;
+use super::identity::Identity;
 use super::neighbours::{Neighbours, ServiceInstances};
 use super::observation::Observation;
 use super::reason::Reason;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::change::Change;
-use super::instance::Identity;
+use super::identity::Identity;
 use super::observation::{Observation, Plan};
 use super::reason::{HeldBack, Reason};
 use super::removals::DeregisterReason;

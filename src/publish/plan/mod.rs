@@ -11,8 +11,8 @@
 //! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the installation; a
 //!   [`Plan`] has `change`s and requests that are held back for a `reason`.
 //! - Names: `claims` of `names`, which may be denied, and the `namespaces` that these are in.
-//! - Instances: `shape` makes them of endpoints, `wanted` is all of the holder, with ours that are there, each `instance`
-//!   has an identity and a health; `compare` finds the differences.
+//! - Instances: an `instance_template` makes them of endpoints, `wanted` is all of the holder, with ours that are there, each
+//!   with its `identity`; `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them; those that are `unread` are never treated as empty.
 //! - Instances of other owners: `neighbours` compares what they have with what ours have.
 //! - Removals: `removals` decides which instances leave, why, and what each waits for; `permit` has those that a run may make.
@@ -37,7 +37,8 @@ mod compare;
 mod fate;
 mod group;
 mod guard;
-mod instance;
+mod identity;
+mod instance_template;
 mod loss;
 mod names;
 pub mod namespaces;
@@ -52,7 +53,6 @@ mod records;
 mod refusals;
 mod removals;
 pub mod services;
-mod shape;
 #[cfg(test)]
 mod tests;
 pub mod unread;

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use super::instance::Identity;
+use super::identity::Identity;
 use super::observation::Observation;
 use super::reason::Reason;
 use crate::model::{

@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
-use super::instance::Identity;
+use super::identity::Identity;
 use super::observation::Observation;
 use crate::error::shorten_to;
 use crate::model::attributes::{PORT, is_reserved};

@@ -4,7 +4,7 @@
 
 use super::change::Change;
 use super::compare::Compared;
-use super::instance::Identity;
+use super::identity::Identity;
 use super::names::SetBy;
 use super::observation::{MarkedInstance, Observation, Plan};
 use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef};

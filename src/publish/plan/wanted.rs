@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::fate::{InstanceFate, InstanceFates};
-use super::instance::{Identity, hash_of, is_managed};
+use super::identity::{Identity, hash_of, is_managed};
+use super::instance_template::InstanceTemplate;
 use super::names::SetBy;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::services::{may_register_in, new_service};
-use super::shape::InstanceTemplate;
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, INSTANCES_OF_NAME, INSTANCES_OF_SERVICE, Marks,
     Owner, PublishedService, ServiceKey, ServiceKind, ServiceRef,

@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::held::held;
 use super::step::{Step, foreign, import, slices, step};
 use super::world::{World, described, failed};
-use crate::import::plan::present::PortSet;
+use crate::import::plan::present_objects::PortSet;
 use crate::import::plan::{Change, Kind, Present, Read, Slice, SliceEndpoint, Stage};
 use crate::model::{ClusterId, Family, ImportType, is_publishable};
 

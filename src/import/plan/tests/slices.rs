@@ -6,7 +6,7 @@ use serde_json::json;
 use super::cluster::Cluster;
 use super::world::{BOTH, World, after, endpoint, fields, many, ports, slices};
 use crate::import::plan::Kind;
-use crate::import::plan::present::Addresses;
+use crate::import::plan::present_objects::Addresses;
 use crate::model::Protocol;
 
 fn web(cluster: &str, addresses: &str) -> World {

@@ -7,7 +7,7 @@ use super::promises::publishable;
 use super::simulation::Simulation;
 use super::world::{World, lines_of};
 use crate::model::{Attributes, ServiceKey};
-use crate::publish::plan::instance::Identity;
+use crate::publish::plan::identity::Identity;
 use crate::publish::plan::{Change, HeldBack, Holders, Plan, Reason};
 
 impl Simulation {

@@ -18,7 +18,7 @@ use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
 use crate::model::{
     Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind, SignedDuration, Tags,
 };
-use crate::publish::plan::instance::Identity;
+use crate::publish::plan::identity::Identity;
 use crate::publish::plan::{Guard, NamePolicy, Policy, Rules, ServiceLimit};
 
 /// A guard that holds nothing.

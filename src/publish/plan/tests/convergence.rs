@@ -14,7 +14,7 @@ use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, lines_of};
 use crate::model::attributes::{MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Selection, ServiceKey, ServiceKind, ServiceRef, ServiceTags, Tags};
-use crate::publish::plan::instance::Identity;
+use crate::publish::plan::identity::Identity;
 use crate::publish::plan::{
     Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Stage,
     WaitsFor,

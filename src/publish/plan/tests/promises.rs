@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{Endpoint, InstanceKey, PublishedService, ServiceKey, ServiceRef};
-use crate::publish::plan::instance::Identity;
+use crate::publish::plan::identity::Identity;
 use crate::publish::plan::{Change, Holders, Observation, Plan, plan, rule};
 
 impl Simulation {

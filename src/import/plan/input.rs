@@ -9,7 +9,7 @@ use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
 use super::limits::NoteChange;
 use super::ownership::OwnerLabel;
-use super::present::{Present, ServiceImport, Slice, holders_of};
+use super::present_objects::{Present, ServiceImport, Slice, holders_of};
 use crate::model::{
     ClusterId, ClustersetService, Family, Protocol, RefusedField, ServiceRef, Timestamp,
 };

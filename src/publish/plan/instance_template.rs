@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use super::instance::Identity;
+use super::identity::Identity;
 use super::names::{NamePermit, SetBy};
 use super::reason::Reason;
 use crate::clusterset::attributes;
