@@ -95,9 +95,9 @@ impl CloudMap {
         &self,
         services: impl Stream<Item = Unread>,
     ) -> impl Stream<Item = (Unread, Reading)> {
-        let reads = services.map(async move |it| {
-            let reading = Reading::of(self.instances(&it.arn, &it.name).await);
-            (it, reading)
+        let reads = services.map(async move |unread| {
+            let reading = Reading::of(self.instances(&unread.arn, &unread.name).await);
+            (unread, reading)
         });
         reads.buffer_unordered(SIDE_BY_SIDE)
     }
@@ -140,7 +140,8 @@ impl CloudMap {
             }
         });
         let read = future::try_join_all(reads).await.map(|read| {
-            let instances = read.into_iter().filter_map(|(id, it)| Some((id, it?))).collect();
+            let instances =
+                read.into_iter().filter_map(|(id, attributes)| Some((id, attributes?))).collect();
             Some(Reading::Instances { instances, registered_by: BTreeSet::new() })
         });
         Reading::of(read).fill(service);

@@ -174,7 +174,8 @@ impl OperationTiming {
     /// half of such operations have ended. A single slow one cannot delay the poll by more than `age`.
     pub(super) fn next_poll(&self, age: Duration) -> Duration {
         let soonest = age.mul_f64(MARGIN);
-        let longer: Vec<Duration> = self.sorted().into_iter().filter(|it| *it > soonest).collect();
+        let longer: Vec<Duration> =
+            self.sorted().into_iter().filter(|duration| *duration > soonest).collect();
         let next = match median(&longer) {
             Some(expected) => Some(expected.min(age + age.max(UNKNOWN))),
             None => LATER.into_iter().find(|later| *later > age.mul_f64(1.5)),

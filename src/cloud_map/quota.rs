@@ -218,7 +218,7 @@ impl Quotas {
     /// The calls of this process since its start.
     pub fn traffic(&self) -> Traffic {
         let [calls, throttles] =
-            [&self.calls, &self.throttles].map(|it| it.load(Ordering::Relaxed));
+            [&self.calls, &self.throttles].map(|counter| counter.load(Ordering::Relaxed));
         Traffic { calls, throttles }
     }
 
@@ -254,7 +254,8 @@ impl Intercept for AttemptObserver {
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         self.0.calls.fetch_add(1, Ordering::Relaxed);
-        let is_retry = config.load::<RequestAttempts>().is_some_and(|it| it.attempts() > 1);
+        let is_retry =
+            config.load::<RequestAttempts>().is_some_and(|attempts| attempts.attempts() > 1);
         if let Some(call) = call(config).filter(|_| is_retry) {
             self.0.queues[&call].lock_bucket().overdraw(Instant::now());
         }

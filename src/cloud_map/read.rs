@@ -165,10 +165,12 @@ impl CloudMap {
         let answer = answer.map_err(|error| Error::new(&action, &error));
         let answer = self.recorded(Call::DiscoverInstances, answer)?;
         let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
-        let health =
-            |it: Option<api::HealthStatus>| it.map_or("unknown".to_owned(), |it| it.to_string());
-        let found =
-            found.into_iter().filter_map(|it| Some((it.instance_id?, health(it.health_status))));
+        let health = |status: Option<api::HealthStatus>| {
+            status.map_or("unknown".to_owned(), |status| status.to_string())
+        };
+        let found = found
+            .into_iter()
+            .filter_map(|instance| Some((instance.instance_id?, health(instance.health_status))));
         Ok(found.collect())
     }
 }

@@ -45,7 +45,7 @@ impl CloudMap {
         let owned = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let answer = request.set_attributes(Some(owned.collect())).send().await;
         let action = || format!("register {instance} in {place}");
-        accepted(answer.map(|it| it.operation_id), action)
+        accepted(answer.map(|output| output.operation_id), action)
     }
 
     /// # Errors
@@ -60,7 +60,7 @@ impl CloudMap {
         let request = self.client.deregister_instance().service_id(service).instance_id(instance);
         let answer = request.send().await;
         let action = || format!("deregister {instance} from {place}");
-        accepted(answer.map(|it| it.operation_id), action)
+        accepted(answer.map(|output| output.operation_id), action)
     }
 
     /// Creates a service in the namespace with the ARN `namespace`.
@@ -121,7 +121,7 @@ impl CloudMap {
         let action = || format!("update the Cloud Map service {place}");
         let change = service_change(update).map_err(|error| Error::input(action(), &error))?;
         let answer = self.client.update_service().id(arn).service(change).send().await;
-        accepted(answer.map(|it| it.operation_id), action)
+        accepted(answer.map(|output| output.operation_id), action)
     }
 
     /// The reference of the HTTP namespace `name`, which is created if it does not exist.

@@ -301,7 +301,8 @@ impl<'a> GroupCalls<'a> {
                 | Change::Rewrite { place, attributes, .. },
             ) => {
                 let service = self.group.observation.registry.services.get(&place.key);
-                let mismatch = service.and_then(|it| Reason::of_one_family(it.kind, attributes));
+                let mismatch =
+                    service.and_then(|service| Reason::of_one_family(service.kind, attributes));
                 let refused = || Reason::InvalidInput(error.in_full());
                 Effect::HeldBack(mismatch.unwrap_or_else(refused))
             }

@@ -202,7 +202,7 @@ fn line(planned_for: ServiceRef, change: &Change, outcome: Outcome) -> Line {
 
 impl Extend<SettledChange> for ChangeLines {
     fn extend<I: IntoIterator<Item = SettledChange>>(&mut self, outcomes: I) {
-        outcomes.into_iter().for_each(|it| self.add(it));
+        outcomes.into_iter().for_each(|settled| self.add(settled));
     }
 }
 

@@ -125,7 +125,8 @@ impl<'a> Exporting<'a> {
         // Since the exports were read the records may have been, after many calls, with one of an export that began meanwhile.
         let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
         let ended = kept.ended(&observed, &denied, &plan, selection).into_iter();
-        let (of_denied, ended): (_, BTreeSet<_>) = ended.partition(|it| denied.contains(it));
+        let (of_denied, ended): (_, BTreeSet<_>) =
+            ended.partition(|service| denied.contains(service));
         let ended = &world.without_claims(ended).await? | &of_denied;
         let taken_away = kept.take_away(ended, options).await;
         let filled = kept.fill(&plan, options).await;

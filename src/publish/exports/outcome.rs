@@ -30,7 +30,8 @@ pub(super) fn before_records(
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     let outcomes = selected.map(|(service, export)| {
         let is_registered = instances.contains_key(service);
-        let lines: Vec<&HeldBack> = held_back.iter().filter(|it| it.service == *service).collect();
+        let lines: Vec<&HeldBack> =
+            held_back.iter().filter(|line| line.service == *service).collect();
         let outcome = if lines.iter().any(|line| is_of_an_earlier_run(observed, line)) {
             ExportOutcome::TimeRanOut
         } else {
@@ -71,8 +72,9 @@ fn of_export(
 
 /// Whether a line says only that an earlier run could not read the service, which this one had no time to read.
 fn is_of_an_earlier_run(observed: &Observation, line: &HeldBack) -> bool {
-    let service = line.place.as_ref().and_then(|it| observed.registry.services.get(&it.key));
-    matches!(line.reason, Reason::Unreadable(_)) && service.is_some_and(|it| !it.is_current())
+    let service = line.place.as_ref().and_then(|place| observed.registry.services.get(&place.key));
+    matches!(line.reason, Reason::Unreadable(_))
+        && service.is_some_and(|service| !service.is_current())
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.

@@ -81,7 +81,7 @@ impl<'w> Kept<'w> {
             let records = observation.registry.instances(&key);
             let mut others = records.filter_map(|(_, record)| Owner::of(record));
             let claimant = world.registry.claimant(member);
-            claimant.or_else(|| others.find(|it| it.cluster != world.owner.cluster)).map(Some)
+            claimant.or_else(|| others.find(|owner| owner.cluster != world.owner.cluster)).map(Some)
         };
         match own.or_else(claimant) {
             Some(Some(holder)) if holder == world.owner => {}
@@ -179,7 +179,9 @@ impl<'w> Kept<'w> {
             let present = service.instances.get_or_insert_default();
             let WantedRecords { wanted, ended, .. } = records;
             let owner = &self.world.owner;
-            present.retain(|_, it| !owner.service_of(it).is_some_and(|it| ended.contains(&it)));
+            present.retain(|_, record| {
+                !owner.service_of(record).is_some_and(|service| ended.contains(&service))
+            });
             let written = wanted.into_iter().filter(|(id, _)| !failures.contains_key(id));
             present.extend(written.map(|(id, (_, record))| (id, record)));
         }

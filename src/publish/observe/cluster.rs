@@ -236,7 +236,8 @@ impl World<'_> {
     fn is_unknown(&self, observation: &Observation, service: &ServiceRef) -> bool {
         let selection = Selection::service(service.clone());
         let places = self.registry.memory.places(&self.owner, &selection);
-        observation.desired.claims(service).is_none() && places.is_some_and(|it| it.is_empty())
+        observation.desired.claims(service).is_none()
+            && places.is_some_and(|places| places.is_empty())
     }
 
     /// Whether no Service of a sync of single Services exports anything, and none is known to have done so.

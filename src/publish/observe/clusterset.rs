@@ -33,16 +33,20 @@ impl Served {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
             if namespace.name == of_records {
                 let Some(cluster) = ClusterId::parse(&service.name) else { continue };
-                let all =
-                    registry.instances(key).filter_map(|(_, it)| Owner::of(it)?.service_of(it));
+                let all = registry
+                    .instances(key)
+                    .filter_map(|(_, attributes)| Owner::of(attributes)?.service_of(attributes));
                 names.extend(all.filter(|_| !self.exports(&cluster)));
-            } else if registry.instances(key).any(|(_, it)| is_exported_to(it, clusterset)) {
+            } else if registry
+                .instances(key)
+                .any(|(_, attributes)| is_exported_to(attributes, clusterset))
+            {
                 // AWS's controller writes no records.
                 names.insert(ServiceRef::new(&namespace.name, &service.name));
             }
         }
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
-        keys.retain(|key| registry.services.get(key).is_some_and(|it| !it.is_current()));
+        keys.retain(|key| registry.services.get(key).is_some_and(|service| !service.is_current()));
         keys
     }
 
@@ -50,13 +54,14 @@ impl Served {
     fn leave_other_records_out(&self, registry: &mut Registry, clusterset: &ClustersetId) {
         let name = record::namespace(clusterset);
         let served = |(key, holder): &(&ServiceKey, Owner)| {
-            let own = ClusterId::parse(&key.name).and_then(|it| self.members.get(&it));
+            let own = ClusterId::parse(&key.name).and_then(|cluster| self.members.get(&cluster));
             own.is_some_and(|arn| *arn == holder.cluster)
         };
         let own = members::holders(registry).filter(served);
         let own: BTreeSet<String> = own.map(|(key, _)| key.namespace.clone()).collect();
         let Registry { namespaces, services, .. } = registry;
-        let of_records = |id: &String| namespaces.get(id).is_some_and(|it| it.name == name);
+        let of_records =
+            |id: &String| namespaces.get(id).is_some_and(|namespace| namespace.name == name);
         if own.iter().any(of_records) {
             services.retain(|key, _| own.contains(&key.namespace) || !of_records(&key.namespace));
         }
@@ -110,7 +115,8 @@ impl SharedRegistry {
             }
             (None, None) => (self.read().await?, None),
         };
-        if may_be_old && registry.namespaces.values().all(|it| it.name != of_records) {
+        if may_be_old && registry.namespaces.values().all(|namespace| namespace.name != of_records)
+        {
             // It may have been created since they were listed.
             self.look_for_namespaces(&mut registry).await?;
         }
@@ -160,7 +166,8 @@ impl SharedRegistry {
         clusterset: &ClustersetId,
     ) -> Result<(), Failure> {
         let named = |registry: &Registry, names: &BTreeSet<String>| -> BTreeSet<String> {
-            let named = registry.namespaces.values().filter(|it| names.contains(&it.name));
+            let named =
+                registry.namespaces.values().filter(|namespace| names.contains(&namespace.name));
             named.map(|namespace| namespace.id.clone()).collect()
         };
         let records = named(registry, &BTreeSet::from([record::namespace(clusterset)]));
@@ -208,7 +215,8 @@ impl SharedRegistry {
         if departing.record_services(registry).iter().any(is_unknown) {
             // A member may have joined since.
             let of_records = record::namespace(standing.clusterset);
-            let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
+            let namespaces =
+                registry.namespaces.values().filter(|namespace| namespace.name == of_records);
             let listed = self.list_services(namespaces, self.take_moment()).await?;
             for (key, service) in listed {
                 registry.services.entry(key).or_insert(service);
@@ -220,7 +228,9 @@ impl SharedRegistry {
         // Another cluster may export the name in a service that the lists do not count an instance of yet.
         let ending = standing.ending(registry);
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&ending).collect();
-        keys.retain(|key| registry.services.get(key).is_some_and(|it| it.unreadable.is_none()));
+        keys.retain(|key| {
+            registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
+        });
         self.at_least(registry, &keys, self.take_moment()).await
     }
 
@@ -256,11 +266,15 @@ impl SharedRegistry {
         served: &Served,
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
-        let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
-        let recent = |it: &&Namespace| self.memory.mirror().recent_services(&it.id, self.began.at);
+        let all: Vec<&Namespace> =
+            namespaces.values().filter(|namespace| namespace.name == of_records).collect();
+        let recent = |namespace: &&Namespace| {
+            self.memory.mirror().recent_services(&namespace.id, self.began.at)
+        };
         if let Some(known) = all.iter().map(recent).collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
-            let has = |member: &ClusterId| known.values().any(|it| it.name == member.as_str());
+            let has =
+                |member: &ClusterId| known.values().any(|service| service.name == member.as_str());
             if !served.is_fresh && served.members.keys().all(has) {
                 return Ok((known, false));
             }
@@ -295,7 +309,8 @@ impl SharedRegistry {
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
             // Its exports are read there.
-            let is_served = ClusterId::parse(&service.name).is_some_and(|it| served.exports(&it));
+            let is_served =
+                ClusterId::parse(&service.name).is_some_and(|cluster| served.exports(&cluster));
             let unread = names.iter().filter(|_| !is_served);
             let ids: BTreeSet<String> = unread.map(id::export_record).collect();
             async move {
@@ -306,7 +321,7 @@ impl SharedRegistry {
         let read = stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
         registry.services = read.collect().await;
         // One that is remembered may be gone, or the call may not be allowed.
-        let failed = registry.services.iter().filter(|(_, it)| it.unreadable.is_some());
+        let failed = registry.services.iter().filter(|(_, service)| service.unreadable.is_some());
         let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
         self.at_least(registry, &failed, self.take_moment()).await
     }
@@ -326,5 +341,5 @@ fn exported_names(registry: &Registry) -> BTreeSet<ServiceRef> {
 /// Whether a record of an export was read.
 fn has_exports(records: &Registry) -> bool {
     let mut ids = records.services.keys().flat_map(|key| records.instances(key));
-    ids.any(|(it, _)| it != id::CLUSTER_RECORD)
+    ids.any(|(id, _)| id != id::CLUSTER_RECORD)
 }

@@ -205,7 +205,7 @@ impl SharedRegistry {
         for of in &gone {
             self.memory.mirror().keep_read(of, Reading::Gone, now);
         }
-        Ok(self.services_of(&namespaces.iter().map(|it| it.id.clone()).collect()))
+        Ok(self.services_of(&namespaces.iter().map(|namespace| namespace.id.clone()).collect()))
     }
 
     /// The namespaces with names of the clusters, which are listed before the others. If all are listed together, there is

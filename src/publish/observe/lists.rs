@@ -58,7 +58,7 @@ impl SharedRegistry {
     ) -> Result<Services, Failure> {
         self.list(namespaces.clone(), since, |_, _| ()).await?;
         let mirror = self.memory.mirror();
-        Ok(namespaces.flat_map(|it| mirror.listed_services(&it.id)).collect())
+        Ok(namespaces.flat_map(|namespace| mirror.listed_services(&namespace.id)).collect())
     }
 
     /// Lists the services of those namespaces of which no list is new enough, and sends each service as soon as it is known.

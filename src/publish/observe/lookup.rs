@@ -36,8 +36,8 @@ impl SharedRegistry {
         }
         let began = self.take_moment();
         let listed = self.cloud_map.namespaces().await.map_err(Arc::new)?;
-        let only = |it: &Namespace| {
-            self.only.is_empty() || self.only.iter().any(|reference| matches(reference, it))
+        let only = |namespace: &Namespace| {
+            self.only.is_empty() || self.only.iter().any(|reference| matches(reference, namespace))
         };
         Ok(self.memory.mirror().keep_namespaces(listed, only, began))
     }
@@ -61,7 +61,9 @@ impl SharedRegistry {
         let namespaces = self.list_namespaces().await?;
         registry.services.retain(|key, _| namespaces.contains_key(&key.namespace));
         let unknown = |id: &String| !registry.namespaces.contains_key(id);
-        let new = namespaces.values().filter(|it| unknown(&it.id) && self.is_read_whole(it));
+        let new = namespaces
+            .values()
+            .filter(|namespace| unknown(&namespace.id) && self.is_read_whole(namespace));
         registry.services.extend(self.read_namespaces(new).await?);
         registry.namespaces = namespaces;
         Ok(())
@@ -75,7 +77,8 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let mut shared = self.shared.lock().await;
         let namespaces = named.iter().filter_map(|id| registry.namespaces.get(id));
-        let unread = namespaces.filter(|it| it.arn.is_some() && !self.is_read_whole(it));
+        let unread = namespaces
+            .filter(|namespace| namespace.arn.is_some() && !self.is_read_whole(namespace));
         for namespace in unread {
             let services = self.read_namespaces(std::iter::once(namespace)).await?;
             shared.insert(namespace.id.clone());

@@ -129,8 +129,9 @@ impl Mirror {
         // Those of a namespace that is gone, and of one that had only its name when a run created it.
         let counts = &self.counts;
         self.services.retain(|key, _| counts.contains_key(&key.namespace));
-        let namespaces = all.into_iter().map(|it| it.namespace).filter(is_read);
-        let namespaces: Namespaces = namespaces.map(|it| (it.id.clone(), it)).collect();
+        let namespaces = all.into_iter().map(|found| found.namespace).filter(is_read);
+        let namespaces: Namespaces =
+            namespaces.map(|namespace| (namespace.id.clone(), namespace)).collect();
         let stand_until = listed.at + NAMESPACES_STAND;
         let read = namespaces.clone();
         self.namespaces = Some(ReadNamespaces { listed, stand_until, namespaces: read });
@@ -384,9 +385,10 @@ impl Mirror {
     /// The namespace, by id, of each service that was ever seen, by ARN.
     pub fn namespaces_of_services(&self) -> BTreeMap<String, String> {
         let listed = self.services.iter();
-        let listed = listed.map(|(key, it)| (it.listed.arn.clone(), key.namespace.clone()));
+        let listed = listed.map(|(key, entry)| (entry.listed.arn.clone(), key.namespace.clone()));
         let created = self.created.iter();
-        let created = created.map(|(key, (it, _))| (it.arn.clone(), key.namespace.clone()));
+        let created =
+            created.map(|(key, (service, _))| (service.arn.clone(), key.namespace.clone()));
         let elsewhere = self.elsewhere.iter().map(|(arn, (id, _))| (arn.clone(), id.clone()));
         elsewhere.chain(created).chain(listed).collect()
     }

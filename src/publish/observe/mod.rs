@@ -180,8 +180,9 @@ impl World<'_> {
     async fn read_unread_endpoints(&self, observed: &mut Observation) -> Result<(), Error> {
         let Observation { desired, affected, .. } = observed;
         let services = &desired.services;
-        let is_unread =
-            |it: &&ServiceRef| services.get(*it).is_some_and(|it| it.endpoints.is_none());
+        let is_unread = |service: &&ServiceRef| {
+            services.get(*service).is_some_and(|published| published.endpoints.is_none())
+        };
         let unread = affected.iter().filter(is_unread).cloned().collect();
         self.read_endpoints(desired, &unread).await
     }
@@ -191,7 +192,7 @@ impl World<'_> {
         let cloud_map = &self.registry.cloud_map;
         let mut tags = services::tags_needed(observed);
         let services = &observed.registry.services;
-        tags.retain(|key| services.get(key).is_some_and(|it| it.tags == Tags::Unread));
+        tags.retain(|key| services.get(key).is_some_and(|service| service.tags == Tags::Unread));
         cloud_map.read_tags(&mut observed.registry, &tags).await;
     }
 
@@ -278,17 +279,20 @@ impl World<'_> {
         let all: Vec<Namespace> = registry.candidates(&reference).into_iter().cloned().collect();
         if is_whole {
             // No claim names the namespace, which may be another account's.
-            let ids = all.iter().map(|it| it.id.clone()).collect();
+            let ids = all.iter().map(|namespace| namespace.id.clone()).collect();
             self.registry.read_shared(&mut registry, &ids).await?;
         }
-        let key = |it: &Namespace| ServiceKey::new(it, member.cluster.as_str());
+        let key = |namespace: &Namespace| ServiceKey::new(namespace, member.cluster.as_str());
         let namespace = if let [] | [_] = all.as_slice() {
             all.into_iter().next().unwrap_or_else(|| Namespace::missing(&name))
         } else {
             let keys = all.iter().map(key).collect();
             self.registry.at_least(&mut registry, &keys, since).await?;
-            let record = |it: &Namespace| registry.instance(&key(it), id::CLUSTER_RECORD);
-            let is_own = |it: &Namespace| record(it).is_some_and(|it| self.owner.owns(it));
+            let record =
+                |namespace: &Namespace| registry.instance(&key(namespace), id::CLUSTER_RECORD);
+            let is_own = |namespace: &Namespace| {
+                record(namespace).is_some_and(|attributes| self.owner.owns(attributes))
+            };
             let mut own = all.into_iter().filter(is_own);
             match (own.next(), own.next()) {
                 (Some(namespace), None) => namespace,
@@ -296,7 +300,7 @@ impl World<'_> {
             }
         };
         let key = key(&namespace);
-        registry.services.retain(|it, _| *it == key);
+        registry.services.retain(|other, _| *other == key);
         registry.namespaces.insert(namespace.id.clone(), namespace);
         let keys = BTreeSet::from([key.clone()]);
         if is_whole || !self.registry.read_records_of(&mut registry, &key, names).await? {
@@ -397,7 +401,7 @@ impl SharedRegistry {
     fn remember_members(&self, registry: &Registry) {
         for (key, service) in &registry.services {
             let namespace = registry.namespaces.get(&key.namespace);
-            if namespace.is_some_and(|it| record::is_namespace(&it.name)) {
+            if namespace.is_some_and(|namespace| record::is_namespace(&namespace.name)) {
                 self.remember_member(key, service);
             }
         }

@@ -165,11 +165,12 @@ impl SharedRegistry {
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
             let namespaces = self.first_namespaces().await?;
-            let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
+            let mut whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
             let services = self.read_namespaces(whole.clone()).await?;
             // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist again
             // under another id.
-            let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
+            let has_services =
+                |namespace: &Namespace| services.keys().any(|key| key.namespace == namespace.id);
             let all_have_services = whole.all(has_services);
             let account = self.account.get().cloned();
             let mut registry = Registry { namespaces, services, account, ..Registry::default() };
@@ -206,8 +207,8 @@ impl SharedRegistry {
     /// These namespaces with their services, as this invocation has read them, and with those of the namespaces of other
     /// accounts that were read because claims name them.
     async fn read_of(&self, namespaces: Namespaces) -> Registry {
-        let whole = namespaces.values().filter(|it| self.is_read_whole(it));
-        let whole = whole.map(|it| it.id.clone()).collect();
+        let whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
+        let whole = whole.map(|namespace| namespace.id.clone()).collect();
         let services = self.services_of(&whole);
         let account = self.account.get().cloned();
         let mut read = Registry { namespaces, services, account, ..Registry::default() };

@@ -105,7 +105,9 @@ impl Adoption {
             let place = Place::of(key, registry);
             match wanted_to_adopt(observation, key, holder) {
                 Ok(wanted) => {
-                    for other in registry.instances(key).filter(|(_, it)| !owner.owns(it)) {
+                    for other in
+                        registry.instances(key).filter(|(_, attributes)| !owner.owns(attributes))
+                    {
                         let adopted = self.of(other, &wanted, owner);
                         adopting.add_adoption(holder, &place, other, adopted);
                     }
@@ -202,7 +204,7 @@ impl Plan {
         match adopted {
             Ok((former, attributes)) => {
                 let mut differences = Difference::between(present, &attributes);
-                differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
+                differences.retain(|difference| !difference.attribute.starts_with(MARK_PREFIX));
                 let adopted = Some(Box::new(Adopted { present: present.clone(), former }));
                 let place = place.clone();
                 let exchange = None;

@@ -96,7 +96,7 @@ impl Fitting<'_> {
     fn take_pending(&mut self) -> BTreeMap<Place, Vec<WaitingRegistration>> {
         let is_new = |change: &Change| matches!(change, Change::Register { .. });
         let new = self.plan.changes.values().flatten().filter(|change| is_new(change));
-        let mut counts = count_each(new.map(|it| it.place().clone()));
+        let mut counts = count_each(new.map(|change| change.place().clone()));
         counts.retain(|place, count| {
             self.observation.registry.capacity.refusal(&place.key).is_some()
                 || *count > free_places(self.observation, &place.key)
@@ -147,7 +147,7 @@ impl Fitting<'_> {
         candidates.sort_by_cached_key(|(planned_for, change)| {
             let instance = change.instance().unwrap_or_default().to_owned();
             let present = self.observation.registry.instance(&place.key, &instance);
-            let noted = present.is_some_and(|it| it.contains_key(SIGHTING));
+            let noted = present.is_some_and(|attributes| attributes.contains_key(SIGHTING));
             (noted, change.waits_for().is_some(), planned_for.clone(), instance)
         });
         for (planned_for, change) in candidates.split_off(count.min(candidates.len())) {
@@ -218,7 +218,7 @@ impl Fitting<'_> {
             })
         };
         let mut marked = self.observation.marked(&new.key);
-        marked.any(|it| it.service == *service && !loses(it.id))
+        marked.any(|instance| instance.service == *service && !loses(instance.id))
     }
 }
 

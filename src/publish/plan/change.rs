@@ -256,7 +256,7 @@ impl Policy {
             (Self::Sync, _) => true,
             (Self::UpsertOnly, Change::Deregister { because, .. }) => because.leaves_the_claim(),
             (Self::UpsertOnly, change) => {
-                change.exchange().is_none_or(|it| it.because.leaves_the_claim())
+                change.exchange().is_none_or(|exchange| exchange.because.leaves_the_claim())
             }
             (Self::CreateOnly, change) => matches!(
                 change,

@@ -156,7 +156,7 @@ impl Holders {
 
     /// The claims of a Service that `NAME_POLICY` denies; without a key: all of its claims.
     pub fn denied(&self, service: &ServiceRef) -> impl Iterator<Item = Option<&ServiceKey>> {
-        let excluded = self.services.get(service).into_iter().flat_map(|it| &it.excluded);
+        let excluded = self.services.get(service).into_iter().flat_map(|claims| &claims.excluded);
         let denied = excluded.filter(|(_, reason)| matches!(reason, Reason::NotAllowed(_)));
         denied.map(|(key, _)| key.as_ref())
     }
@@ -192,7 +192,7 @@ impl Holders {
                 .iter()
                 .filter_map(|key| Some((Some(key.clone()), repeated_namespace(observation, key)?)));
             let published = observation.desired.services.get(service);
-            let unknown = published.and_then(|it| it.unknown_annotations.clone());
+            let unknown = published.and_then(|published| published.unknown_annotations.clone());
             let unknown = unknown.map(Reason::UnknownAnnotation);
             let remarks = namespaces::remark(observation, service).into_iter().chain(unknown);
             let remarks = repeated.chain(remarks.map(|remark| (None, remark)));

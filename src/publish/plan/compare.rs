@@ -103,7 +103,9 @@ impl Comparing<'_> {
         let again = (*ours.attributes != *attributes)
             .then(|| ours.attributes.carry_over(attributes))
             .map(|again| (Difference::between(ours.attributes, &again), again));
-        if let Some((differences, attributes)) = again.filter(|(it, _)| !it.is_empty()) {
+        if let Some((differences, attributes)) =
+            again.filter(|(differences, _)| !differences.is_empty())
+        {
             let refused = wanted.refused.clone().into_iter();
             let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
             if reasons.is_empty() {

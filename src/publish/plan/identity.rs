@@ -84,7 +84,8 @@ pub fn hash_of(id: &str) -> &str {
 /// attributes were added by hand.
 pub(super) fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
-    let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
+    let annotated =
+        present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|listed| listed == key));
     let exported = Flow::Exports.is_of(present) && is_written(key);
     let place = [AVAILABILITY_ZONE, REGION].contains(&key);
     aws || annotated || exported || place || attributes::is_known_mark(key)
@@ -139,7 +140,9 @@ impl Attributes {
     /// The probable owner of an instance that is not ours.
     pub fn likely_owner(&self, id: &str) -> Foreign {
         let has = |prefix: &str| self.keys().any(|key| key.starts_with(prefix));
-        let mcs = self.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
+        let mcs = self
+            .get("K8S_CONTROLLER")
+            .is_some_and(|controller| controller.starts_with(MCS_CONTROLLER));
         if Flow::of(self) == Some(Flow::Exports) {
             Foreign::Export
         } else if self.has_marks() {

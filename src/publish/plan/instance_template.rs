@@ -114,8 +114,9 @@ impl InstanceTemplate<'_> {
         region: &str,
     ) -> Vec<Result<Attributes, Unfit>> {
         let mut all = attributes::endpoints_of(exported, endpoint, region);
-        all.retain(|it| {
-            publishable.addresses().any(|address| address == it.address) && self.carries(it.address)
+        all.retain(|endpoint| {
+            publishable.addresses().any(|address| address == endpoint.address)
+                && self.carries(endpoint.address)
         });
         let at_port = |endpoint: &ExportedEndpoint| match self.needs_port() {
             _ if !self.allows_check_of(endpoint.address) => Err(Reason::AddressNotCheckable),
@@ -125,7 +126,9 @@ impl InstanceTemplate<'_> {
             _ => Ok(attributes::write(&exported.export, &exported.clusterset, endpoint)),
         };
         let unfit = |endpoint: &ExportedEndpoint, reason| (reason, vec![endpoint.address]);
-        all.iter().map(|it| at_port(it).map_err(|reason| unfit(it, reason))).collect()
+        all.iter()
+            .map(|endpoint| at_port(endpoint).map_err(|reason| unfit(endpoint, reason)))
+            .collect()
     }
 
     /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records

@@ -43,7 +43,8 @@ impl Observation {
     pub fn permit(&self, service: &ServiceRef, key: &ServiceKey) -> Result<NamePermit<'_>, Denial> {
         let rule = rule(self, service)?;
         let namespace = self.registry.namespaces.get(&key.namespace);
-        let allows = |rule: &Rule| namespace.is_some_and(|it| rule.allows(it, &key.name));
+        let allows =
+            |rule: &Rule| namespace.is_some_and(|namespace| rule.allows(namespace, &key.name));
         match rule {
             Some(rule) if !allows(rule) => Err(Denial::OtherNames {
                 namespace: service.namespace.clone(),
@@ -125,7 +126,7 @@ impl NamePermit<'_> {
 
     /// The allowed ranges of addresses, for a sentence.
     pub fn ranges(self) -> String {
-        self.rule.and_then(|rule| rule.cidrs.as_ref()).map_or_else(String::new, |it| list(it))
+        self.rule.and_then(|rule| rule.cidrs.as_ref()).map_or_else(String::new, |cidrs| list(cidrs))
     }
 
     /// The largest number of instances under the name.

@@ -314,8 +314,9 @@ impl Plan {
             let place = Place::of(&key, &observation.registry);
             let unchanged = self.unchanged.entry(place).or_default();
             let instances = observation.registry.instances(&key);
-            let foreign = instances.filter(|(_, it)| !observation.owner.owns(it));
-            unchanged.foreign = count_each(foreign.map(|(id, it)| it.likely_owner(id)));
+            let foreign = instances.filter(|(_, attributes)| !observation.owner.owns(attributes));
+            unchanged.foreign =
+                count_each(foreign.map(|(id, attributes)| attributes.likely_owner(id)));
         }
     }
 

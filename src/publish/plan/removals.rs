@@ -234,12 +234,14 @@ impl<'a> Removals<'a> {
     /// The surplus instances of ours under a name.
     fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
         let compared = self.compared.get(key);
-        let is_surplus = |it: &MarkedInstance| {
-            compared.is_none_or(|comparison| comparison.surplus.contains_key(it.id))
+        let is_surplus = |instance: &MarkedInstance| {
+            compared.is_none_or(|comparison| comparison.surplus.contains_key(instance.id))
         };
         let ours = self.observation.marked(key);
-        ours.filter(|it| self.observation.affected.contains(&it.service) && is_surplus(it))
-            .collect()
+        ours.filter(|instance| {
+            self.observation.affected.contains(&instance.service) && is_surplus(instance)
+        })
+        .collect()
     }
 
     fn decide(
@@ -357,11 +359,13 @@ impl<'a> Removals<'a> {
         let identity = Identity::of(candidate.attributes, false);
         let stays = |endpoint: &Endpoint| {
             endpoint.is_published(claims)
-                && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
+                && endpoint
+                    .addresses()
+                    .any(|address| identity.addresses().any(|own| own == address))
         };
         let stays = || published.read_endpoints().iter().any(stays);
         let chooses = || WaitsFor::NamespaceById(candidate.service.clone());
-        (keys.any(|it| it == *key) && stays()).then(chooses)
+        (keys.any(|claimed| claimed == *key) && stays()).then(chooses)
     }
 
     /// The wait for all names that `service` claims, together; `None` if every endpoint that can be registered under them
@@ -379,7 +383,7 @@ impl<'a> Removals<'a> {
         // If nothing can be registered in a Cloud Map service that was read, the next run finds the same.
         let is_readable = |key: &ServiceKey| {
             let service = observation.registry.services.get(key);
-            service.is_some_and(|it| it.unreadable.is_none() && !it.is_never_read())
+            service.is_some_and(|service| service.unreadable.is_none() && !service.is_never_read())
         };
         let under = |key: &ServiceKey| match (holders.holder(key), self.compared.get(key)) {
             (Some(holder), _) if !holders.holds(key, service) => {

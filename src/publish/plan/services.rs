@@ -116,7 +116,7 @@ pub fn fits(
 fn misfit(observation: &Observation, key: &ServiceKey, holder: &ServiceRef) -> Option<Reason> {
     let service = observation.registry.services.get(key)?;
     let is_ours = service.is_tagged(&observation.owner.id);
-    let is_empty = service.instances.as_ref().is_some_and(|it| it.is_empty());
+    let is_empty = service.instances.as_ref().is_some_and(|instances| instances.is_empty());
     let families = observation.desired.services.get(holder)?.endpoint_families();
     if !is_ours || !is_empty || families.len() != 1 || !may_misfit(observation, service, holder) {
         return None;
@@ -130,7 +130,7 @@ fn misfit(observation: &Observation, key: &ServiceKey, holder: &ServiceRef) -> O
 fn may_misfit(observation: &Observation, service: &CloudMapService, holder: &ServiceRef) -> bool {
     let has_both = matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
     let published = observation.desired.services.get(holder);
-    let states_both = published.is_some_and(|it| it.families.len() > 1);
+    let states_both = published.is_some_and(|published| published.families.len() > 1);
     let publishes = observation.desired.claims(holder).is_some_and(|claims| claims.publish);
     has_both && publishes && !states_both
 }
@@ -142,10 +142,10 @@ impl Plan {
     /// Adds the creation of each missing service to the changes of the holder of the name, which registers an instance in
     /// it.
     pub(super) fn create_services(&mut self, observation: &Observation) {
-        let registers = |it: &&Change| it.stage() == Stage::Register;
+        let registers = |change: &&Change| change.stage() == Stage::Register;
         let places = self.changes.values().flatten().filter(registers).map(Change::place);
         let exists = |place: &Place| observation.registry.services.contains_key(&place.key);
-        let missing: BTreeSet<Place> = places.filter(|it| !exists(it)).cloned().collect();
+        let missing: BTreeSet<Place> = places.filter(|place| !exists(place)).cloned().collect();
         for place in missing {
             let Some(holder) = observation.holders.holder(&place.key) else { continue };
             if let Some(service) = new_service(observation, &place.key, holder) {
@@ -270,7 +270,8 @@ impl Plan {
         let service = registry.services.get(key).zip(desired.claims(holder));
         if let Some((service, claims)) = service {
             let namespace = registry.namespaces.get(&key.namespace).into_iter();
-            held_back.extend(namespace.flat_map(|it| remarks(service, it.kind, claims)));
+            held_back
+                .extend(namespace.flat_map(|namespace| remarks(service, namespace.kind, claims)));
             let update = match differing_ttl(service, claims) {
                 Some(wanted) => ttl_update(service, wanted, owner),
                 None => Ok(None),
@@ -291,18 +292,19 @@ impl Plan {
     /// see it there, and would raise the TTL again at every run.
     pub fn keep_ttls_without_instances(&mut self, observation: &Observation) {
         let is_accepted = |place: &Place, attributes: &Attributes| {
-            let kind = observation.registry.services.get(&place.key).map(|it| it.kind);
-            kind.is_none_or(|it| Reason::of_one_family(it, attributes).is_none())
+            let kind = observation.registry.services.get(&place.key).map(|service| service.kind);
+            kind.is_none_or(|kind| Reason::of_one_family(kind, attributes).is_none())
         };
         let registers = self.changes.values().flatten().filter_map(|change| match change {
             Change::Register { place, attributes, .. } => {
-                Some(place).filter(|it| is_accepted(it, attributes))
+                Some(place).filter(|place| is_accepted(place, attributes))
             }
             _ => None,
         });
         let registers: BTreeSet<Place> = registers.cloned().collect();
         let has_say = |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
-        for (service, change) in self.take(|it| it.stage() == Stage::Update && !has_say(it.place()))
+        for (service, change) in
+            self.take(|change| change.stage() == Stage::Update && !has_say(change.place()))
         {
             if let Change::UpdateService { place, update } = change {
                 self.hold_back(&service, &place, Reason::ttl_without_instance(&update));

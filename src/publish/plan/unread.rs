@@ -39,7 +39,7 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
     let owner = &observation.owner;
     observation.registry.services.values().filter(move |service| {
         let mut instances = service.instances.iter().flat_map(|all| all.values());
-        let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
+        let is_marked = |attributes| Owner::marked(&owner.id, owner.flow, attributes).is_some();
         service.is_tagged(&owner.id) || instances.any(is_marked)
     })
 }
@@ -56,9 +56,10 @@ pub fn instances(observation: &Observation) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, service, _)| !is_of_others(observation, key, service));
     let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
-    let others = observation.registry.services.values().filter(|it| it.unreadable.is_none());
-    let new = others.filter(|it| !it.is_current()).map(|service| {
-        let known = service.instances.as_ref().map_or(0, |it| it.len());
+    let others =
+        observation.registry.services.values().filter(|service| service.unreadable.is_none());
+    let new = others.filter(|service| !service.is_current()).map(|service| {
+        let known = service.instances.as_ref().map_or(0, |instances| instances.len());
         usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
     });
     unread.saturating_add(new.sum())
@@ -78,8 +79,8 @@ impl Plan {
     /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
     pub(super) fn note_unread(&mut self, observation: &Observation) {
         let unreadable =
-            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
-        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
+            self.held_back.iter().filter(|line| matches!(line.reason, Reason::Unreadable(_)));
+        let reported: BTreeSet<Place> = unreadable.filter_map(|line| line.place.clone()).collect();
         for (key, service, problem) in unread(observation) {
             let place = Place::of(key, &observation.registry);
             if reported.contains(&place) {

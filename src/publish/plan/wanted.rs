@@ -112,13 +112,14 @@ impl<'a> WantedInstances<'a> {
         }
         let is_present = |new_id: &String| kept.contains_key(new_id);
         let endpoints = self.template.published.read_endpoints().iter();
-        let lasting = endpoints.filter(|it| !it.terminating).flat_map(Endpoint::addresses);
+        let lasting =
+            endpoints.filter(|endpoint| !endpoint.terminating).flat_map(Endpoint::addresses);
         let lasting: BTreeSet<IpAddr> = lasting.collect();
         let mut in_order = in_order(self.instances.keys(), is_present);
         in_order.sort_by_key(|id| {
             let (identity, attributes) = &self.instances[*id];
             let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
-            let terminates = !identity.addresses().any(|it| lasting.contains(&it));
+            let terminates = !identity.addresses().any(|address| lasting.contains(&address));
             (terminates, is_refused && !is_present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
