@@ -120,12 +120,12 @@ pub fn cluster_of(attributes: &Attributes) -> Option<ClusterId> {
 /// Whether an instance says that it belongs to this cluster of the clusterset.
 pub fn is_of(attributes: &Attributes, clusterset: &ClustersetId, cluster: &ClusterId) -> bool {
     is_exported_to(attributes, clusterset)
-        && attributes.get(CLUSTER_ID).is_some_and(|it| it == cluster.as_str())
+        && attributes.get(CLUSTER_ID).is_some_and(|id| id == cluster.as_str())
 }
 
 /// Whether an instance says that it belongs to the clusterset.
 pub fn is_exported_to(attributes: &Attributes, clusterset: &ClustersetId) -> bool {
-    attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str())
+    attributes.get(CLUSTERSET_ID).is_some_and(|id| id == clusterset.as_str())
 }
 
 /// Whether an attribute is a valid age of an export. Our importers take the age from the record of the export, so an export

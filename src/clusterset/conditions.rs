@@ -86,7 +86,7 @@ pub fn conditions_if_held_back(
 
 impl ServiceExport {
     fn find(&self, kind: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|it| it.type_ == kind)
+        self.conditions.iter().find(|condition| condition.type_ == kind)
     }
 
     /// A condition with this content. Its time moves only with the status, so an unchanged condition equals the one
@@ -97,14 +97,15 @@ impl ServiceExport {
         (status, reason, message): (&str, impl Into<String>, String),
         now: Timestamp,
     ) -> Condition {
-        let unchanged = self.find(kind).filter(|it| it.status == status);
+        let unchanged = self.find(kind).filter(|condition| condition.status == status);
         Condition {
             type_: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.into(),
             message: limited(message),
             observed_generation: Some(self.generation),
-            last_transition_time: unchanged.map_or(Time(now), |it| it.last_transition_time.clone()),
+            last_transition_time: unchanged
+                .map_or(Time(now), |condition| condition.last_transition_time.clone()),
         }
     }
 
@@ -147,7 +148,7 @@ const CUT: char = '…';
 
 fn valid(outcome: &ExportOutcome) -> (&'static str, &'static str, String) {
     match outcome {
-        ExportOutcome::Invalid(it) => (FALSE, reason(*it), it.to_string()),
+        ExportOutcome::Invalid(obstacle) => (FALSE, reason(*obstacle), obstacle.to_string()),
         _ => (TRUE, VALID, String::new()),
     }
 }
@@ -200,12 +201,14 @@ fn limited(message: String) -> String {
 /// `Valid` is bad, the others follow from it.
 pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, String)> {
     let mut bad: Vec<&Condition> = wanted.iter().filter(|condition| is_bad(condition)).collect();
-    if bad.first().is_some_and(|it| it.type_ == VALID) {
+    if bad.first().is_some_and(|condition| condition.type_ == VALID) {
         bad.truncate(1);
     }
     bad.retain(|condition| {
         let present = export.find(&condition.type_);
-        present.is_none_or(|it| (&it.status, &it.reason) != (&condition.status, &condition.reason))
+        present.is_none_or(|present| {
+            (&present.status, &present.reason) != (&condition.status, &condition.reason)
+        })
     });
     let warning = |Condition { reason, message, .. }: &Condition| {
         if reason.contains(',') {

@@ -32,7 +32,7 @@ impl MemberRecords {
     /// Adds those in a Cloud Map service of the member.
     pub fn add(&mut self, registry: &Registry, key: &ServiceKey, cluster: &ClusterId) {
         let service = registry.services.get(key);
-        self.unread = service.and_then(|it| it.unreadable.clone()).or(self.unread.take());
+        self.unread = service.and_then(|service| service.unreadable.clone()).or(self.unread.take());
         for (id, attributes) in registry.instances(key) {
             match record::read(cluster, id, attributes) {
                 Ok(Some(Record::Export(record))) => {

@@ -25,8 +25,8 @@ pub struct Merged {
 impl Merged {
     /// The reasons and the messages of the conflicts, as a condition has them; `None` if there are none.
     pub fn disagreement(&self) -> Option<(String, String)> {
-        let reasons = join(self.conflicts.iter().map(|it| it.reason), ",");
-        let messages = join(self.conflicts.iter().map(|it| &it.message), " ");
+        let reasons = join(self.conflicts.iter().map(|conflict| conflict.reason), ",");
+        let messages = join(self.conflicts.iter().map(|conflict| &conflict.message), " ");
         (!self.conflicts.is_empty()).then_some((reasons, messages))
     }
 }
@@ -50,8 +50,10 @@ pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
 
 /// Each property of the first export that states it; the API's default if none does.
 fn properties(exports: &Exports<'_>) -> Properties {
-    let routing = exports.with_routing().next().map(|(_, it)| it.clone()).unwrap_or_default();
-    let metadata = exports.with_record().next().map(|(_, it)| it.clone()).unwrap_or_default();
+    let routing =
+        exports.with_routing().next().map(|(_, properties)| properties.clone()).unwrap_or_default();
+    let metadata =
+        exports.with_record().next().map(|(_, properties)| properties.clone()).unwrap_or_default();
     Properties { labels: metadata.labels, annotations: metadata.annotations, ..routing }
 }
 
@@ -93,7 +95,7 @@ impl<'a> Exports<'a> {
 /// The families of a merged service, the primary one first. The virtual IPs of a `ClusterSetIP` follow its first
 /// export. A headless service has no IP, and DNS answers with the endpoints of all its exports.
 fn families(exports: &Exports<'_>) -> Vec<Family> {
-    let all = exports.iter().filter(|it| states_families(it));
+    let all = exports.iter().filter(|export| states_families(export));
     let deciding = match exports.kind {
         ImportType::ClusterSetIp => all.take(1).collect::<Vec<_>>(),
         ImportType::Headless => all.collect(),
@@ -121,7 +123,7 @@ fn union(exports: &Exports<'_>) -> Vec<ExportedPort> {
     let mut ports: Vec<ExportedPort> = Vec::new();
     for (rank, export) in exports.iter().enumerate() {
         for port in &export.ports {
-            if !ports.iter().any(|it| it.name == port.name || key(it) == key(port)) {
+            if !ports.iter().any(|present| present.name == port.name || key(present) == key(port)) {
                 let app_protocol = app_protocol(exports.iter().skip(rank), key(port));
                 ports.push(ExportedPort { app_protocol, ..port.clone() });
             }
@@ -147,7 +149,8 @@ fn app_protocol<'a>(
     exports: impl Iterator<Item = &'a Export>,
     key_of_port: (Protocol, u16),
 ) -> Option<String> {
-    let mut ports = exports.filter(|it| it.properties.is_some()).flat_map(|it| &it.ports);
+    let mut ports =
+        exports.filter(|export| export.properties.is_some()).flat_map(|export| &export.ports);
     ports.find(|port| key(port) == key_of_port)?.app_protocol.clone()
 }
 
@@ -170,13 +173,13 @@ fn name_unnamed_port(ports: &mut [ExportedPort]) {
 fn differ(service: &ClustersetService, first: &Export, other: &Export) -> bool {
     let has_other_protocol = |port: &ExportedPort| {
         let same = find(other, port).filter(|_| other.properties.is_some());
-        same.is_some_and(|it| it.app_protocol != port.app_protocol)
+        same.is_some_and(|same| same.app_protocol != port.app_protocol)
     };
     identities(first) != identities(other) || service.ports.iter().any(has_other_protocol)
 }
 
 fn identities(export: &Export) -> BTreeSet<(&str, Protocol, u16)> {
-    export.ports.iter().map(|it| (it.name.as_str(), it.protocol, it.number)).collect()
+    export.ports.iter().map(|port| (port.name.as_str(), port.protocol, port.number)).collect()
 }
 
 /// The ports of the merged service that the endpoints of an exporter serve: those that the exporter has by protocol and
@@ -194,7 +197,7 @@ pub fn serves(service: &ClustersetService, export: &Export, port: Option<&Endpoi
     let mut served = served_ports(service, export).map(key);
     service.kind == ImportType::Headless
         || match port {
-            Some(port) => served.any(|it| it == (port.service_protocol, port.service_number)),
+            Some(port) => served.any(|key| key == (port.service_protocol, port.service_number)),
             None => served.next().is_none(),
         }
 }
@@ -208,7 +211,7 @@ pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<(String
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
     let has_ip = exports.kind == ImportType::ClusterSetIp;
     let first = exports.iter().next();
-    let families = exports.iter().find(|it| has_ip && states_families(it));
+    let families = exports.iter().find(|export| has_ip && states_families(export));
     let routing = exports.with_routing().map(|(export, _)| export).find(|_| has_ip);
     let metadata = exports.with_record().map(|(export, _)| export).next();
     let ports = service.ports.iter().map(|port| {
@@ -266,41 +269,50 @@ fn find_conflicts(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Con
     let has_ip = exports.kind == ImportType::ClusterSetIp;
     let routing = |word: fn(&Properties) -> Option<String>| {
         let stating = exports.with_routing().filter(move |_| has_ip);
-        stating.map(move |(export, it)| (export, word(it)))
+        stating.map(move |(export, properties)| (export, word(properties)))
     };
-    let timeout = |it: &Properties| Some(format!("{}s", it.session_affinity.timeout()?));
+    let timeout =
+        |properties: &Properties| Some(format!("{}s", properties.session_affinity.timeout()?));
     // Another affinity is a conflict of its own.
-    let has_timeout = routing(timeout).next().is_some_and(|(_, it)| it.is_some());
-    let timeouts = routing(timeout).filter(|(_, it)| has_timeout && it.is_some());
+    let has_timeout = routing(timeout).next().is_some_and(|(_, timeout)| timeout.is_some());
+    let timeouts = routing(timeout).filter(|(_, timeout)| has_timeout && timeout.is_some());
     // DNS answers for a headless service with the addresses that there are.
-    let families = exports.iter().filter(|it| has_ip && states_families(it));
-    let families = families.map(|it| (it, it.families.as_slice()));
-    let lacks_one = |used: &&[Family], other: &&[Family]| used.iter().any(|it| !other.contains(it));
+    let families = exports.iter().filter(|export| has_ip && states_families(export));
+    let families = families.map(|export| (export, export.families.as_slice()));
+    let lacks_one =
+        |used: &&[Family], other: &&[Family]| used.iter().any(|family| !other.contains(family));
     let differs = |first: &&Export, other: &&Export| differ(service, first, other);
     let conflicts = [
-        exports.compare("PortConflict", exports.iter().map(|it| (it, it)), differs, |_, _| {
-            let ports = join(&service.ports, ", ");
-            format!("ports. Using \"{ports}\", with precedence to those")
-        }),
+        exports.compare(
+            "PortConflict",
+            exports.iter().map(|export| (export, export)),
+            differs,
+            |_, _| {
+                let ports = join(&service.ports, ", ");
+                format!("ports. Using \"{ports}\", with precedence to those")
+            },
+        ),
         exports.compare_words(
             ("TypeConflict", "type"),
-            exports.iter().map(|it| (it, Some(it.kind.as_str().to_owned()))),
+            exports.iter().map(|export| (export, Some(export.kind.as_str().to_owned()))),
         ),
         exports.compare_words(
             ("SessionAffinityConflict", "session affinity"),
-            routing(|it| Some(it.session_affinity.as_str().to_owned())),
+            routing(|properties| Some(properties.session_affinity.as_str().to_owned())),
         ),
         exports
             .compare_words(("SessionAffinityConfigConflict", "session affinity timeout"), timeouts),
-        exports.compare_texts(("LabelsConflict", "labels"), |it| &it.labels),
-        exports.compare_texts(("AnnotationsConflict", "annotations"), |it| &it.annotations),
+        exports.compare_texts(("LabelsConflict", "labels"), |properties| &properties.labels),
+        exports.compare_texts(("AnnotationsConflict", "annotations"), |properties| {
+            &properties.annotations
+        }),
         exports.compare_words(
             ("InternalTrafficPolicyConflict", "internal traffic policy"),
-            routing(|it| Some(it.internal_traffic_policy.as_str().to_owned())),
+            routing(|properties| Some(properties.internal_traffic_policy.as_str().to_owned())),
         ),
         exports.compare_words(
             ("TrafficDistributionConflict", "traffic distribution"),
-            routing(|it| it.traffic_distribution.clone()),
+            routing(|properties| properties.traffic_distribution.clone()),
         ),
         exports.compare("IPFamilyConflict", families, lacks_one, |used, _| {
             format!("IP families. Using \"{}\"", join(*used, ", "))
@@ -323,7 +335,7 @@ impl<'a> Exports<'a> {
         let (first, used) = values.next()?;
         let others: Vec<_> = values.filter(|(_, value)| differs(&used, value)).collect();
         let decided_by = first.cluster.clone();
-        let disagreeing: Vec<_> = others.iter().map(|(it, _)| it.cluster.clone()).collect();
+        let disagreeing: Vec<_> = others.iter().map(|(export, _)| export.cluster.clone()).collect();
         let message = format!(
             "Conflicting {} from oldest service export in \"{decided_by}\". {}/{} clusters disagree.",
             words(&used, &others),
@@ -339,7 +351,8 @@ impl<'a> Exports<'a> {
         values: impl IntoIterator<Item = (&'a Export, Option<String>)>,
     ) -> Option<Conflict> {
         self.compare(reason, values, PartialEq::ne, |used, _| {
-            let used = used.as_ref().map_or_else(|| "none".to_owned(), |it| format!("\"{it}\""));
+            let used =
+                used.as_ref().map_or_else(|| "none".to_owned(), |value| format!("\"{value}\""));
             format!("{subject}. Using {used}")
         })
     }
@@ -351,7 +364,7 @@ impl<'a> Exports<'a> {
         (reason, subject): (&'static str, &str),
         texts: fn(&Properties) -> &BTreeMap<String, String>,
     ) -> Option<Conflict> {
-        let values = self.with_record().map(|(export, it)| (export, texts(it)));
+        let values = self.with_record().map(|(export, properties)| (export, texts(properties)));
         self.compare(reason, values, PartialEq::ne, |used, others| {
             let keys = others.iter().flat_map(|(_, other)| {
                 let all = used.keys().chain(other.keys());

@@ -73,10 +73,14 @@ impl Queue {
         let request = self.client.change_message_visibility_batch().queue_url(&self.url);
         match request.set_entries(Some(entries)).send().await {
             Ok(answer) => {
-                let text = |it: &str, message: Option<&str>| {
-                    format!("{it}: {}", message.unwrap_or_default())
+                let text = |code: &str, message: Option<&str>| {
+                    format!("{code}: {}", message.unwrap_or_default())
                 };
-                answer.failed().iter().map(|it| text(it.code(), it.message())).collect()
+                answer
+                    .failed()
+                    .iter()
+                    .map(|failure| text(failure.code(), failure.message()))
+                    .collect()
             }
             Err(error) => vec![chain(&error)],
         }

@@ -297,7 +297,7 @@ pub(super) fn run(report: &Report) {
 
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
-        let word = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
+        let word = word.trim_matches(|character: char| !character.is_ascii_alphanumeric());
         word.parse::<Timestamp>().is_ok()
     };
     join(text.split(' ').filter(|word| !is_time(word)), " ")

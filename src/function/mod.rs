@@ -159,7 +159,8 @@ pub enum Error {
     #[error(
         "{action} is accepted only through the alias {alias} of this function (ADMIN_ALIAS), and this call came {}: \
          repeat it with --qualifier {alias}",
-        .through.as_ref().map_or("without one".to_owned(), |it| format!("through {it}"))
+        .through.as_ref()
+            .map_or("without one".to_owned(), |qualifier| format!("through {qualifier}"))
     )]
     NotThroughAlias { action: event::Action, alias: String, through: Option<String> },
     /// Something did not answer in the time of the invocation.

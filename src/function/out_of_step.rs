@@ -56,7 +56,10 @@ impl OutOfStep {
     pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |change: Verb| {
-            let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
+            let since = known
+                .iter()
+                .filter(|(endpoint, _)| endpoint.change == change)
+                .map(|(_, since)| *since);
             let seconds = since.map(|since| now.as_second() - since.as_second()).max();
             usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
         };

@@ -140,11 +140,11 @@ impl Importing<'_> {
         if !members.is_unread() {
             names.extend(self.objects.names(self.owner));
             let left = self.objects.beside(&names).into_iter();
-            let is_left = |it: &ServiceRef| {
-                is_derived_service(&it.name) && self.objects.present(it).is_orphaned()
+            let is_left = |name: &ServiceRef| {
+                is_derived_service(&name.name) && self.objects.present(name).is_orphaned()
             };
             let left = left.filter(is_left);
-            names.extend(left.map(|it| members.name_of(&it).cloned().unwrap_or(it)));
+            names.extend(left.map(|name| members.name_of(&name).cloned().unwrap_or(name)));
         }
         names.retain(|name| selection.contains(name));
         names
@@ -269,7 +269,7 @@ impl ImportRun<'_> {
         let merged = self.exports.named.merged_of_all();
         let merged = merged.filter(|merged| merged.service.clusters.contains(&member.cluster));
         let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
-        let former_ips = self.present.import.as_ref().map(|it| it.ips.clone());
+        let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
         // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
         let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
         loop {
@@ -383,8 +383,8 @@ impl ImportRun<'_> {
     /// plan knows.
     async fn finds_foreign(&mut self, plan: &Plan) -> bool {
         let Importing { kubernetes, owner, deadline, .. } = self.importing;
-        let mut created = plan.changes.iter().filter(|it| it.write == Write::Create);
-        let created = created.find(|it| it.object.kind == Kind::Service);
+        let mut created = plan.changes.iter().filter(|change| change.write == Write::Create);
+        let created = created.find(|change| change.object.kind == Kind::Service);
         let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
         // The creation reports an error.
         let found = kubernetes.object(&created.object).await.ok().flatten();

@@ -48,7 +48,7 @@ impl Objects {
         let of_us = owner.selector();
         let (services, slices, namespaces, declares) = tokio::try_join!(
             kubernetes.objects(Kind::Service, &of_us),
-            kubernetes.objects_as((Kind::EndpointSlice, None), &of_us, |it| slice_of(&it)),
+            kubernetes.objects_as((Kind::EndpointSlice, None), &of_us, |slice| slice_of(&slice)),
             kubernetes.objects(Kind::Namespace, ""),
             kubernetes.declares_slice_objects(),
         )?;
@@ -137,10 +137,12 @@ impl Objects {
     /// The objects beside those of these imports, by their derived Services: a person deleted the import, and what is left
     /// does not name it.
     pub fn beside(&self, imports: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
-        let derived = |it: &ServiceRef| ServiceRef::new(&it.namespace, id::derived_service(it));
+        let derived = |service: &ServiceRef| {
+            ServiceRef::new(&service.namespace, id::derived_service(service))
+        };
         let known: BTreeSet<ServiceRef> = imports.iter().map(derived).collect();
         let all = self.services.keys().chain(self.slices.keys());
-        all.filter(|it| !known.contains(it)).cloned().collect()
+        all.filter(|service| !known.contains(service)).cloned().collect()
     }
 
     /// The parts of the imports of ours, those of served clusters without endpoints.
@@ -169,7 +171,7 @@ impl Objects {
         let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
         let slices = slices.into_iter().flatten().map(|found| Arc::clone(&found.slice)).collect();
         // Else a person's Service with our label would stand in the place of the derived one.
-        let left = Some(service).filter(|it| is_derived_service(&it.name));
+        let left = Some(service).filter(|service| is_derived_service(&service.name));
         let derived = self.services.get(&derived).or_else(|| self.services.get(left?));
         let derived = derived.map(DerivedService::read);
         Present { import, derived, slices }

@@ -61,7 +61,9 @@ impl<'a> Members<'a> {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
             if namespace.name == of_records {
                 match ClusterId::parse(&service.name) {
-                    Some(it) => records.entry(it.clone()).or_default().add(registry, key, &it),
+                    Some(cluster) => {
+                        records.entry(cluster.clone()).or_default().add(registry, key, &cluster)
+                    }
                     None => strangers.push(format!("{}/{}", namespace.name, service.name)),
                 }
             } else if !record::is_namespace(&namespace.name) {
@@ -159,7 +161,9 @@ impl<'a> Members<'a> {
     /// The problem of each member whose records could not be read.
     pub fn unread_records(&self) -> impl Iterator<Item = String> {
         let all = self.records.iter();
-        all.filter_map(|(id, it)| Some(format!("records of {id}: {}", it.unread.as_ref()?)))
+        all.filter_map(|(id, records)| {
+            Some(format!("records of {id}: {}", records.unread.as_ref()?))
+        })
     }
 
     /// Every name that a member exports or may export, as far as that is known.
@@ -172,11 +176,12 @@ impl<'a> Members<'a> {
             let recorded = self.records.iter().filter(|(cluster, _)| self.is_of_cloud_map(cluster));
             let recorded = recorded.flat_map(|(_, records)| records.exports.keys());
             let is_exported = |key: &&ServiceKey| {
-                let mut instances = self.read.registry.instances(key).map(|(_, it)| it);
-                instances.any(|it| attributes::is_exported_to(it, self.clusterset))
+                let mut instances =
+                    self.read.registry.instances(key).map(|(_, attributes)| attributes);
+                instances.any(|attributes| attributes::is_exported_to(attributes, self.clusterset))
             };
             let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
-            let unusable = self.unusable().filter_map(|it| it.service.as_ref());
+            let unusable = self.unusable().filter_map(|record| record.service.as_ref());
             let named = read.chain(recorded).chain(unusable);
             named.chain(placed.map(|(name, _)| name)).cloned().collect()
         })
@@ -184,8 +189,8 @@ impl<'a> Members<'a> {
 
     /// The name whose import has this derived Service, if Cloud Map has a service of it.
     pub fn name_of(&self, derived: &ServiceRef) -> Option<&ServiceRef> {
-        let mut placed = self.places.keys().filter(|it| it.namespace == derived.namespace);
-        placed.find(|it| id::derived_service(it) == derived.name)
+        let mut placed = self.places.keys().filter(|name| name.namespace == derived.namespace);
+        placed.find(|name| id::derived_service(name) == derived.name)
     }
 
     /// All exports of a name, merged; `None` if a member that may export the name was not read.

@@ -167,9 +167,9 @@ pub fn is_imported_slice(name: &str) -> bool {
     let [hash, source, number] = parts[..] else { return false };
     is_hash(hash)
         && source.len() == 8
-        && source.bytes().all(|it| it.is_ascii_hexdigit())
+        && source.bytes().all(|byte| byte.is_ascii_hexdigit())
         && !number.is_empty()
-        && number.bytes().all(|it| it.is_ascii_digit())
+        && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Ten digits in base32hex.
@@ -353,7 +353,7 @@ impl fmt::Display for ExportedPort {
         let Self { name, protocol, number, app_protocol } = self;
         let name = if name.is_empty() { String::new() } else { format!("{name} ") };
         write!(f, "{name}{number}/{}", protocol.as_str())?;
-        app_protocol.iter().try_for_each(|it| write!(f, " {it}"))
+        app_protocol.iter().try_for_each(|app_protocol| write!(f, " {app_protocol}"))
     }
 }
 

@@ -272,7 +272,7 @@ impl PublishedService {
     /// instance that lacks one, and otherwise IPv4 before IPv6.
     pub fn endpoint_families(&self) -> BTreeSet<Family> {
         let endpoints = || self.read_endpoints().iter();
-        if endpoints().any(|it| it.ipv4.is_some() && it.ipv6.is_some()) {
+        if endpoints().any(|endpoint| endpoint.ipv4.is_some() && endpoint.ipv6.is_some()) {
             return Family::ALL.into();
         }
         endpoints().flat_map(Endpoint::addresses).map(Family::of).min().into_iter().collect()

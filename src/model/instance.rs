@@ -38,8 +38,8 @@ impl Attributes {
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut entries = self.iter();
         // A plan asks this of every instance many times, so what is skipped is not checked to be UTF-8.
-        while let Some((it, value)) = entries.entry() {
-            if it == key.as_bytes() {
+        while let Some((found, value)) = entries.entry() {
+            if found == key.as_bytes() {
                 return std::str::from_utf8(value).ok();
             }
         }
@@ -61,7 +61,7 @@ impl Attributes {
     }
 
     pub fn remove(&mut self, key: &str) {
-        self.retain(|it, _| it != key);
+        self.retain(|other, _| other != key);
     }
 
     /// Keeps the attributes for which `stays` is true.
@@ -181,7 +181,7 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Attributes {
         let mut sorted: Vec<(&str, &str)> =
             all.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
         sorted.sort_by_key(|(key, _)| *key);
-        let mut packed = Vec::with_capacity(sorted.iter().map(|(_, it)| it.len() + 2).sum());
+        let mut packed = Vec::with_capacity(sorted.iter().map(|(_, value)| value.len() + 2).sum());
         let mut cluster = None;
         for (index, (key, value)) in sorted.iter().enumerate() {
             if sorted.get(index + 1).is_some_and(|(next, _)| next == key) {

@@ -63,10 +63,12 @@ impl Registry {
     pub fn candidates(&self, reference: &NamespaceReference) -> Vec<&Namespace> {
         let all = self.namespaces.values();
         match reference {
-            NamespaceReference::Arn(arn) => all.filter(|it| it.arn.as_ref() == Some(arn)).collect(),
+            NamespaceReference::Arn(arn) => {
+                all.filter(|namespace| namespace.arn.as_ref() == Some(arn)).collect()
+            }
             NamespaceReference::NameOrId(text) => match self.namespaces.get(text) {
                 Some(namespace) => vec![namespace],
-                None => all.filter(|it| it.name == *text).collect(),
+                None => all.filter(|namespace| namespace.name == *text).collect(),
             },
         }
     }
@@ -85,7 +87,7 @@ impl Registry {
             return Ok(namespace);
         }
         let Some(ids) = FirstNames::of(candidates.iter().map(|namespace| &namespace.id)) else {
-            let visible = FirstNames::of(self.namespaces.values().map(|it| &it.name));
+            let visible = FirstNames::of(self.namespaces.values().map(|namespace| &namespace.name));
             return Err(UnresolvedNamespace::Missing {
                 reference: text,
                 visible,

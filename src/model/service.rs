@@ -47,7 +47,7 @@ impl CloudMapService {
     /// The number of instances: those that were read, or the number in the list.
     pub fn held(&self) -> usize {
         let counted = usize::try_from(self.instance_count).unwrap_or(usize::MAX);
-        self.instances.as_ref().map_or(counted, |it| it.len())
+        self.instances.as_ref().map_or(counted, |instances| instances.len())
     }
 
     /// Whether it has instances that this process has never read.
@@ -91,7 +91,8 @@ impl CloudMapService {
 
     /// Whether accounts other than the one that created it registered instances in it.
     pub fn holds_instances_of_other_accounts(&self) -> bool {
-        let other = |account: &String| self.created_by.as_ref().is_some_and(|it| it != account);
+        let other =
+            |account: &String| self.created_by.as_ref().is_some_and(|creator| creator != account);
         self.registered_by.len() > 1 || self.registered_by.iter().any(other)
     }
 

@@ -34,7 +34,7 @@ macro_rules! words {
 
             /// The variant of a word.
             pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.into_iter().find(|it| it.as_str() == text)
+                Self::ALL.into_iter().find(|variant| variant.as_str() == text)
             }
         }
 

@@ -284,7 +284,8 @@ impl Joined<'_> {
         let mut statuses = Vec::new();
         for (service, outcome) in &exported.outcomes {
             let Some(export) = exported.exports().get(service) else { continue };
-            let merged = imported.and_then(|it| it.imports.get(service)?.merged.clone());
+            let merged =
+                imported.and_then(|imported| imported.imports.get(service)?.merged.clone());
             let merged = merged.or_else(|| members.merged(service));
             let merged = merged.as_deref();
             if let Some((reasons, detail)) = merged.and_then(merge::Merged::disagreement) {
@@ -404,8 +405,8 @@ impl MultiClusterReport {
     pub fn add_exports(&mut self, exported: &PublishedExports) {
         self.exports = exported.exports().len();
         let outcomes = exported.outcomes.iter();
-        let failed = outcomes.filter(|(_, it)| {
-            matches!(it.of_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
+        let failed = outcomes.filter(|(_, outcome)| {
+            matches!(outcome.of_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
         });
         self.unfinished.extend(failed.map(|(service, _)| service.clone()));
         // The first records are written in the turn of no Service, so the id names it.
@@ -413,7 +414,7 @@ impl MultiClusterReport {
         let exports: BTreeMap<String, &ServiceRef> =
             exports.map(|service| (id::export_record(service), service)).collect();
         let services = exported.report.services.iter();
-        let services = services.filter(|it| record::is_namespace(&it.namespace));
+        let services = services.filter(|service| record::is_namespace(&service.namespace));
         for line in services.flat_map(ServiceReport::changes) {
             let (Some(id), Some(service)) = (&line.object, &line.service) else { continue };
             if !id.starts_with(EXPORT_RECORD) {

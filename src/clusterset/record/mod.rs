@@ -48,7 +48,7 @@ pub fn leave_out(registry: &mut Registry) {
 
 /// Whether a Cloud Map service has records.
 pub fn is_of_records(namespaces: &BTreeMap<String, Namespace>, key: &ServiceKey) -> bool {
-    namespaces.get(&key.namespace).is_some_and(|it| is_namespace(&it.name))
+    namespaces.get(&key.namespace).is_some_and(|namespace| is_namespace(&namespace.name))
 }
 
 /// A registry in three parts, in the order in which they are removed: the records of exports, the instances, and the
@@ -353,7 +353,7 @@ fn read_json(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let affinity = json.session_affinity.unwrap_or_else(|| "None".to_owned());
     let known = [SessionAffinity::None, SessionAffinity::ClientIp(json.session_affinity_timeout)];
-    let known = known.into_iter().find(|it| it.as_str() == affinity);
+    let known = known.into_iter().find(|known| known.as_str() == affinity);
     let field = "sessionAffinity".to_owned();
     let session_affinity = known.ok_or(Problem::Invalid { field, value: affinity })?;
     Ok(Export {

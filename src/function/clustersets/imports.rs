@@ -85,7 +85,7 @@ impl Clustersets<'_> {
         });
         let imports = shuffle(invocation.now, imports.collect());
         let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
-        let imported = imports.filter_map(|it| async { it }).collect().await;
+        let imported = imports.filter_map(|imported| async { imported }).collect().await;
         Imports { sets, imported }
     }
 

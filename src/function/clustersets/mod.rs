@@ -99,11 +99,11 @@ impl<'a> Clustersets<'a> {
         }
         drop(offers);
         let exports = by_id.into_values().map(|of_id| async move {
-            stream::iter(of_id).then(|it| it).collect::<Vec<_>>().await
+            stream::iter(of_id).then(|export| export).collect::<Vec<_>>().await
         });
         let exports = shuffle(self.invocation.now, exports.collect());
         let exports = stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS);
-        exports.flat_map(stream::iter).filter_map(|it| async { it }).collect().await
+        exports.flat_map(stream::iter).filter_map(|exported| async { exported }).collect().await
     }
 
     /// Reads the names of the run that a served cluster's own run does not cover: the cluster is the only source of what it
@@ -126,7 +126,7 @@ impl<'a> Clustersets<'a> {
 
     /// The clusters that joined.
     fn joined(&self) -> impl Iterator<Item = (usize, &'a Joined<'a>)> {
-        self.members.iter().filter_map(|(index, it)| Some((*index, it.as_ref().ok()?)))
+        self.members.iter().filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)))
     }
 
     fn registry(&self, joined: &Joined<'_>) -> &'a observe::SharedRegistry {
@@ -162,7 +162,7 @@ impl Function {
                 Some((index, joined))
             });
         let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
-        joins.filter_map(|it| async { it }).collect().await
+        joins.filter_map(|joined| async { joined }).collect().await
     }
 }
 

@@ -41,7 +41,7 @@ impl Clustersets<'_> {
                 add_lines(runs, *index, exported.report.clone());
             }
             let joined = joined.as_ref().ok();
-            let is_whole = joined.is_some_and(|it| it.selection == Selection::Everything);
+            let is_whole = joined.is_some_and(|joined| joined.selection == Selection::Everything);
             if let Some(joined) = joined
                 && let Some((key, set)) = sets.get_key_value(&self.key(joined))
             {
@@ -95,7 +95,7 @@ impl Clustersets<'_> {
         // Else it was refused with its exports, or its own record.
         let is_refused = joined.exports() || matches!(exported, Some(Err(_)));
         let holder = joined.other_holder(known).filter(|_| !is_refused);
-        let taken = holder.map(|it| Refused::taken(&joined.member.cluster, Some(it)));
+        let taken = holder.map(|holder| Refused::taken(&joined.member.cluster, Some(holder)));
         report.lines.extend(taken.map(|taken| *Box::<Line>::from(taken)));
         if let Some(Ok(exported)) = &exported {
             joined.write_conditions(exported, (known, imported.as_ref()), report).await;
@@ -169,7 +169,8 @@ impl Clustersets<'_> {
         let cluster = &self.function.settings.clusters[index];
         let Ok(connection) = self.invocation.connect(cluster).await else { return false };
         let arn = &connection.cluster.arn;
-        let known = stream::iter(self.registries.values()).filter_map(async |it| it.known().await);
+        let known = stream::iter(self.registries.values())
+            .filter_map(async |registry| registry.known().await);
         let has_record = known.any(async |registry| members::has_record(&registry, arn));
         let owner = plan::OwnerLabel::new(&self.function.settings.owner_id);
         Box::pin(has_record).await || has_objects(&connection.kubernetes, &owner).await

@@ -50,7 +50,8 @@ impl Derived {
             Some(fixed) => fixed.spec.clone(),
             None => last_spec(service, &families, present),
         };
-        let transition = present.map_or_else(|| last.clone(), |it| transition(&it.spec, &last));
+        let transition =
+            present.map_or_else(|| last.clone(), |present| transition(&present.spec, &last));
         let former_names = service.ports.iter().filter_map(|port| {
             let former = find(&transition.ports, port)?;
             (former.name != port.name).then(|| (port.name.clone(), former.name.clone()))
@@ -157,7 +158,7 @@ fn families_of_import(
     service: &ClustersetService,
     present: Option<&DerivedService>,
 ) -> Vec<Family> {
-    let present = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
+    let present = present.map(|present| present.spec.families.as_slice()).unwrap_or_default();
     let available = with_others(present, basis.available);
     let wanted = match service.families.as_slice() {
         [] if present.is_empty() => available.get(..1).unwrap_or_default(),
@@ -173,8 +174,8 @@ fn last_spec(
     families: &[Family],
     present: Option<&DerivedService>,
 ) -> ServiceSpec {
-    let own = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
-    let present_ports = present.map(|it| it.spec.ports.as_slice()).unwrap_or_default();
+    let own = present.map(|present| present.spec.families.as_slice()).unwrap_or_default();
+    let present_ports = present.map(|present| present.spec.ports.as_slice()).unwrap_or_default();
     let is_present = are_same(present_ports, &service.ports);
     let kept = if families.is_empty() { own } else { own.get(..1).unwrap_or_default() };
     let families = with_others(kept, families);
@@ -224,7 +225,7 @@ fn ports_in_transition(present: &[ExportedPort], last: &[ExportedPort]) -> Vec<E
         }
     }
     let is_new = |port: &&ExportedPort| {
-        find(present, port).is_none() && present.iter().all(|it| it.name != port.name)
+        find(present, port).is_none() && present.iter().all(|other| other.name != port.name)
     };
     let new: Vec<ExportedPort> = last.iter().filter(is_new).cloned().collect();
     let has_unnamed = ports.iter().chain(&new).any(|port| port.name.is_empty());

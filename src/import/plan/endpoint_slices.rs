@@ -63,7 +63,8 @@ pub(super) fn changes(
     }
     if basis.sources.is_complete {
         // A slice without the label of a cluster, or with names, belongs to none.
-        let has_waiting = |slice: &Slice| slice.addresses().any(|it| waiting.contains_key(&it));
+        let has_waiting =
+            |slice: &Slice| slice.addresses().any(|address| waiting.contains_key(&address));
         let is_of_none = |slice: &&Slice| slice.source().is_none() || slice.family.is_none();
         let of_none = present(basis).filter(is_of_none);
         let of_none = of_none.filter(|slice| !has_waiting(slice));
@@ -121,7 +122,7 @@ pub(super) fn wanted(
 ) -> ByCluster {
     let families = match service.kind {
         ImportType::ClusterSetIp => {
-            derived.map(|it| it.last.families.as_slice()).unwrap_or_default()
+            derived.map(|derived| derived.last.families.as_slice()).unwrap_or_default()
         }
         ImportType::Headless => &service.families,
     };
@@ -172,8 +173,8 @@ impl EndpointSource<'_> {
         let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
         let mut wanted = Wanted::new();
         let all = self.exported.endpoints.iter();
-        let of_family = all.filter(|it| Family::of(it.address) == family);
-        for endpoint in of_family.filter(|it| is_publishable(it.address)) {
+        let of_family = all.filter(|endpoint| Family::of(endpoint.address) == family);
+        for endpoint in of_family.filter(|endpoint| is_publishable(endpoint.address)) {
             let ports = found.entry(&endpoint.ports).or_insert_with_key(|key| self.ports(key));
             let Some(ports) = ports else { continue };
             if !wanted.contains_key(ports) {
@@ -198,9 +199,10 @@ impl EndpointSource<'_> {
         if self.service.kind == ImportType::ClusterSetIp {
             return (!served.is_empty() || ports.is_empty()).then_some(served);
         }
-        let is_other = |key: &PortKey| ports.iter().all(|it| (it.protocol, it.number) != *key);
+        let is_other =
+            |key: &PortKey| ports.iter().all(|port| (port.protocol, port.number) != *key);
         for (key @ (protocol, port), number) in targets.iter().filter(|(key, _)| is_other(key)) {
-            let is_free = |name: &&String| served.iter().all(|it| it.name != **name);
+            let is_free = |name: &&String| served.iter().all(|port| port.name != **name);
             let name = self.exported.port_names.get(key).filter(is_free).cloned();
             // The API server refuses a name that occurs twice.
             let name =
@@ -216,7 +218,7 @@ impl EndpointSource<'_> {
         let is_known = |zone: &Arc<str>| self.exported.shares_zones && !zone.is_empty();
         let zone = endpoint.zone.clone().filter(is_known);
         let distribution = self.service.properties.traffic_distribution.as_deref();
-        let prefers_zone = distribution.is_some_and(|it| IN_ZONE.contains(&it));
+        let prefers_zone = distribution.is_some_and(|distribution| IN_ZONE.contains(&distribution));
         SliceEndpoint {
             addresses: Addresses::One(endpoint.address),
             ready: Some(endpoint.ready),
@@ -340,7 +342,8 @@ impl<'a> Packed<'a> {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
         let present = self.present.into_iter().flat_map(Slice::addresses);
-        let moving = present.filter(|it| !kept.contains(it) && everywhere.contains_key(it));
+        let moving =
+            present.filter(|address| !kept.contains(address) && everywhere.contains_key(address));
         let moving: BTreeSet<IpAddr> = moving.collect();
         MAX_ENDPOINTS.saturating_sub(self.endpoints.len() + moving.len())
     }

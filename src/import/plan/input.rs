@@ -162,7 +162,7 @@ impl Sources {
     pub fn absent(&self, cluster: &ClusterId, address: IpAddr) -> Option<Absent> {
         let Exported { endpoints, excluded, .. } = self.exported(cluster);
         let reason = excluded.get(&address).copied().unwrap_or(Absent::NotExported);
-        (!endpoints.iter().any(|it| it.address == address)).then_some(reason)
+        (!endpoints.iter().any(|endpoint| endpoint.address == address)).then_some(reason)
     }
 
     /// `None` if the cluster is known to have no exports.
@@ -204,7 +204,7 @@ impl Sources {
     /// those with a part in the import are known.
     pub(super) fn are_all_read(&self, are_known: bool) -> bool {
         let mut all = self.by_cluster.values();
-        (self.is_complete || are_known) && self.is_read && all.all(|it| *it != Read::Unread)
+        (self.is_complete || are_known) && self.is_read && all.all(|read| *read != Read::Unread)
     }
 }
 

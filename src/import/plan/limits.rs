@@ -79,7 +79,7 @@ impl Tally {
             // An import that stays is still exported, so its export was scaled down: its cluster says so, or Cloud Map has
             // answered for each endpoint that it does not have it.
             loss: Loss { lost, left: others(ready), was_read: !ends, has_room },
-            unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
+            unread: count(&before, |cluster| cluster != own && basis.sources.is_unread(cluster)),
             endpoints: count(ready, |_| true),
         }
     }
@@ -140,7 +140,9 @@ pub fn hold(basis: &Basis<'_>, held: &HeldParts) -> Sources {
         HeldParts::All => true,
         HeldParts::Of(clusters) => clusters.contains(cluster),
     };
-    let stay = |it: &ClusterId| is_meant(it) && !basis.sources.stays(it) && !leaves(it);
+    let stay = |cluster: &ClusterId| {
+        is_meant(cluster) && !basis.sources.stays(cluster) && !leaves(cluster)
+    };
     for cluster in basis.holders().into_iter().filter(stay) {
         let exported = sources.exported(&cluster);
         sources.by_cluster.insert(cluster, Read::Held(exported));

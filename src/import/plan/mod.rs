@@ -89,7 +89,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     let basis = &Basis { refused: &refused, ..*basis };
     let as_kind = |kind| refused::accepted(basis, kind, service);
     let derived = Derived::of(basis, &as_kind(Kind::Service));
-    let has_ip = derived.as_ref().is_some_and(|it| !it.families.is_empty());
+    let has_ip = derived.as_ref().is_some_and(|derived| !derived.families.is_empty());
     let obstacle = (service.kind == ImportType::ClusterSetIp && !has_ip).then(|| {
         let exported = service.families.clone();
         let available = basis.available.to_vec();
@@ -116,11 +116,12 @@ fn end(basis: &Basis<'_>) -> Vec<Change> {
     let import = service_import::deletion(basis).filter(|_| !basis.is_ending());
     let is_collected = |object: &ObjectRef| {
         let object = basis.present.metadata(object);
-        import.is_some() && object.is_some_and(|it| change::owners(it, basis.import()).is_none())
+        import.is_some()
+            && object.is_some_and(|metadata| change::owners(metadata, basis.import()).is_none())
     };
     let service = derived_service::deletion(basis).into_iter();
     let mut changes: Vec<Change> = service.chain(endpoint_slices::deletions(basis)).collect();
-    changes.retain(|it| !is_collected(&it.object));
+    changes.retain(|change| !is_collected(&change.object));
     changes.extend(import);
     changes
 }
@@ -215,12 +216,13 @@ fn has_unknown_part(basis: &Basis<'_>) -> bool {
 /// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the
 /// endpoints: after a run that ended early it may still have more ports, or other names.
 pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
-    let derived = basis.present.derived.as_ref().filter(|it| basis.owner.owns(&it.metadata));
+    let derived =
+        basis.present.derived.as_ref().filter(|derived| basis.owner.owns(&derived.metadata));
     let Some(ServiceImport { metadata, spec, .. }) = basis.import() else {
         return Some(without_import(basis.merged?, derived?));
     };
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
-    let mut ports = derived.map(|it| it.spec.ports.clone()).unwrap_or_default();
+    let mut ports = derived.map(|derived| derived.spec.ports.clone()).unwrap_or_default();
     add_ports(&mut ports, &spec.ports);
     let (labels, annotations) = service_import::exported_metadata(metadata);
     let properties = Properties { labels, annotations, ..spec.properties.clone() };

@@ -150,23 +150,24 @@ pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
 impl Present {
     /// The metadata of each object. The ServiceImport is the last.
     pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, &Metadata)> {
-        let slices = self.slices.iter().map(|it| (Kind::EndpointSlice, &it.metadata));
-        let derived = self.derived.iter().map(|it| (Kind::Service, &it.metadata));
-        let import = self.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
+        let slices = self.slices.iter().map(|slice| (Kind::EndpointSlice, &slice.metadata));
+        let derived = self.derived.iter().map(|derived| (Kind::Service, &derived.metadata));
+        let import = self.import.iter().map(|import| (Kind::ServiceImport, &import.metadata));
         derived.chain(slices).chain(import)
     }
 
     pub fn metadata(&self, object: &ObjectRef) -> Option<&Metadata> {
         let mut objects = self.objects();
-        let found = objects.find(|(kind, it)| *kind == object.kind && it.name == object.name);
+        let found =
+            objects.find(|(kind, metadata)| *kind == object.kind && metadata.name == object.name);
         found.map(|(_, metadata)| metadata)
     }
 
     /// The fields of the spec that an object of the import has.
     pub fn spec(&self, kind: Kind) -> Value {
         let spec = match kind {
-            Kind::ServiceImport => json!(self.import.as_ref().map(|it| &it.spec)),
-            Kind::Service => json!(self.derived.as_ref().map(|it| &it.spec)),
+            Kind::ServiceImport => json!(self.import.as_ref().map(|import| &import.spec)),
+            Kind::Service => json!(self.derived.as_ref().map(|derived| &derived.spec)),
             _ => Value::Null,
         };
         json!({ "spec": spec })
@@ -175,7 +176,7 @@ impl Present {
     /// Whether no ServiceImport owns any of them, so that garbage collection takes none. A list of imports may lack the owner
     /// of others, which a run beside this one has just made.
     pub fn is_orphaned(&self) -> bool {
-        let mut owners = self.objects().flat_map(|(_, it)| &it.owner_references);
+        let mut owners = self.objects().flat_map(|(_, metadata)| &metadata.owner_references);
         !owners.any(OwnerReference::is_import)
     }
 
@@ -205,7 +206,7 @@ impl Present {
             Kind::Service => self.derived = Some(DerivedService::read(object)),
             _ => {
                 let slice = Slice::read(object);
-                self.slices.retain(|it| it.metadata.name != slice.metadata.name);
+                self.slices.retain(|present| present.metadata.name != slice.metadata.name);
                 self.slices.push(Arc::new(slice));
             }
         }
@@ -289,7 +290,7 @@ impl SliceEndpoint {
             node: own(&endpoint["nodeName"]),
             zone: endpoint["zone"].as_str().map(|zone| shared(zone, zones)),
             hints: list(&endpoint["hints"]["forZones"])
-                .map(|it| shared(it["name"].as_str().unwrap_or_default(), zones))
+                .map(|zone| shared(zone["name"].as_str().unwrap_or_default(), zones))
                 .collect(),
         }
     }
@@ -297,7 +298,7 @@ impl SliceEndpoint {
 
 /// The same text as before, if there was one: endpoints have few zones.
 fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
-    if let Some(text) = known.iter().find(|it| ***it == *text) {
+    if let Some(text) = known.iter().find(|known| ***known == *text) {
         return Arc::clone(text);
     }
     let text: Arc<str> = Arc::from(text);
@@ -308,7 +309,7 @@ fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
 impl Addresses {
     pub(super) fn of(texts: Vec<String>) -> Self {
         let written = match texts.as_slice() {
-            [text] => text.parse::<IpAddr>().ok().filter(|it| it.to_string() == *text),
+            [text] => text.parse::<IpAddr>().ok().filter(|address| address.to_string() == *text),
             _ => None,
         };
         written.map_or(Self::Other(texts), Self::One)
@@ -347,8 +348,12 @@ impl ServiceImport {
             },
             ips,
             status: ImportStatus {
-                clusters: list(&status["clusters"]).map(|it| known(&it["cluster"])).collect(),
-                conditions: conditions.filter_map(|it| Condition::deserialize(it).ok()).collect(),
+                clusters: list(&status["clusters"])
+                    .map(|cluster| known(&cluster["cluster"]))
+                    .collect(),
+                conditions: conditions
+                    .filter_map(|condition| Condition::deserialize(condition).ok())
+                    .collect(),
                 endpoint_slice_objects: known(&status["endpointSliceObjects"]),
             },
             unknown_fields,
@@ -378,7 +383,8 @@ impl DerivedService {
     /// Its addresses of these families, in the families' order.
     pub(super) fn ips_of(&self, families: &[Family]) -> Vec<IpAddr> {
         let addresses = &self.cluster_ips;
-        let of_family = |family: &Family| addresses.iter().find(|it| Family::of(**it) == *family);
+        let of_family =
+            |family: &Family| addresses.iter().find(|address| Family::of(**address) == *family);
         families.iter().filter_map(of_family).copied().collect()
     }
 }
@@ -397,7 +403,9 @@ impl Slice {
             metadata: Metadata::read(object),
             family: known(&object["addressType"]),
             ports: known(&object["ports"]),
-            endpoints: endpoints.map(|it| SliceEndpoint::read(it, &mut zones)).collect(),
+            endpoints: endpoints
+                .map(|endpoint| SliceEndpoint::read(endpoint, &mut zones))
+                .collect(),
         }
     }
 

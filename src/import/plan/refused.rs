@@ -258,7 +258,8 @@ pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<St
         return Vec::new();
     }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
-    let kinds = kinds.filter(|it| *it != Kind::Service || service.kind == ImportType::ClusterSetIp);
+    let kinds =
+        kinds.filter(|kind| *kind != Kind::Service || service.kind == ImportType::ClusterSetIp);
     let body = body(service);
     let all = kinds.flat_map(|kind| known_in(kind, &body, basis.refused));
     let all = all.filter(|(_, field)| !is_default(field));

@@ -46,12 +46,13 @@ pub(super) fn changes(
     let metadata = wanted_metadata(basis, service, derived);
     // If this cluster has none of the exported families, it states them: another plan, for which no export can be read,
     // knows no others.
-    let with_ips = derived.filter(|it| !it.families.is_empty());
-    let families = with_ips.map_or(&service.families, |it| &it.families).clone();
+    let with_ips = derived.filter(|derived| !derived.families.is_empty());
+    let families = with_ips.map_or(&service.families, |derived| &derived.families).clone();
     let spec = ClustersetService { families, ..service.clone() };
     let families_to_write = |present: &[IpAddr]| {
-        let is_wrong = |it: &&Derived| it.known_ips(basis).is_none_or(|ips| ips != present);
-        with_ips.filter(is_wrong).map(|it| it.families.clone())
+        let is_wrong =
+            |derived: &&Derived| derived.known_ips(basis).is_none_or(|ips| ips != present);
+        with_ips.filter(is_wrong).map(|derived| derived.families.clone())
     };
     let update = |content| Change::patch(Stage::UpdateImport, object(basis), content);
     let Some(import) = basis.import() else {
@@ -127,7 +128,7 @@ fn wanted_metadata(
     let exported = exported.map(|(key, texts)| (key.to_owned(), join(texts.keys(), ",")));
     labels.extend(basis.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
-    annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
+    annotations.extend(derived.map(|derived| (DERIVED_SERVICE.to_owned(), derived.name.clone())));
     let noted = basis.import().and_then(|import| import.metadata.annotations.get(GUARD));
     let note = match basis.note {
         NoteChange::Write(note) => Some(note.to_string()),
@@ -228,7 +229,7 @@ pub(super) fn status_change(
 /// The present conditions, with ours among them. Its time moves only if its status changes.
 fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     let mut conditions = present.to_vec();
-    let Some(ours) = conditions.iter_mut().find(|it| it.type_ == READY) else {
+    let Some(ours) = conditions.iter_mut().find(|condition| condition.type_ == READY) else {
         conditions.push(ready);
         return conditions;
     };
@@ -241,7 +242,8 @@ fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
 }
 
 fn status_json(status: &ImportStatus, declares_slice_objects: bool) -> Value {
-    let clusters: Vec<Value> = status.clusters.iter().map(|it| json!({"cluster": it})).collect();
+    let clusters: Vec<Value> =
+        status.clusters.iter().map(|cluster| json!({"cluster": cluster})).collect();
     let objects = status.endpoint_slice_objects.as_ref().filter(|_| declares_slice_objects);
     json!({"status": change::without_empty(json!({
         "clusters": clusters,

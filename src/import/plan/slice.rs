@@ -97,10 +97,11 @@ impl Shape<'_> {
     /// derived Service that is to be deleted.
     fn transition(&self, present: &State, last: &State, packed: &Packed<'_>) -> State {
         let mut staying: BTreeMap<Option<IpAddr>, &SliceEndpoint> =
-            last.endpoints.iter().map(|it| (it.address(), it)).collect();
+            last.endpoints.iter().map(|endpoint| (endpoint.address(), endpoint)).collect();
         let mut endpoints = Vec::new();
         for endpoint in &present.endpoints {
-            let is_moving = endpoint.address().is_some_and(|it| self.everywhere.contains_key(&it));
+            let is_moving =
+                endpoint.address().is_some_and(|address| self.everywhere.contains_key(&address));
             match staying.remove(&endpoint.address()) {
                 Some(last) => endpoints.push(last.clone()),
                 None if is_moving => endpoints.push(endpoint.clone()),
@@ -138,7 +139,7 @@ impl Shape<'_> {
 
     /// The labels that the plan decides.
     fn labels(&self) -> Texts {
-        let derived = self.derived.map(|it| (SERVICE, it.name.as_str()));
+        let derived = self.derived.map(|derived| (SERVICE, derived.name.as_str()));
         let labels = [
             (OWNER_LABEL, self.basis.owner.as_str()),
             (IMPORT, &self.basis.service.name),
@@ -166,7 +167,7 @@ impl Shape<'_> {
         let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts = join(counts.map(|(count, word)| format!("{count} {word}")), " ");
         let fields = change.content.fields().into_iter();
-        let fields = fields.map(|it| if it == "endpoints" { counts.clone() } else { it });
+        let fields = fields.map(|field| if field == "endpoints" { counts.clone() } else { field });
         let described = describe(Some(self.family), Some(self.cluster));
         let detail = format!("{described} {}", join(fields, ", "));
         Some(Change { detail, ..change })
@@ -244,14 +245,14 @@ impl State {
         let after = self.by_address();
         let added = after.keys().filter(|key| !before.contains_key(*key)).count();
         let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
-        let is_changed = |(key, it): &(&&Addresses, &&SliceEndpoint)| {
-            before.get(*key).is_some_and(|before| before != *it)
+        let is_changed = |(key, endpoint): &(&&Addresses, &&SliceEndpoint)| {
+            before.get(*key).is_some_and(|before| before != *endpoint)
         };
         [added, removed, after.iter().filter(is_changed).count()]
     }
 
     fn by_address(&self) -> BTreeMap<&Addresses, &SliceEndpoint> {
-        self.endpoints.iter().map(|it| (&it.addresses, it)).collect()
+        self.endpoints.iter().map(|endpoint| (&endpoint.addresses, endpoint)).collect()
     }
 }
 

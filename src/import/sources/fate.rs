@@ -42,7 +42,9 @@ impl Members<'_> {
     ) -> Vec<EndpointLine> {
         let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
         let in_import: BTreeSet<ClusterAddress> = own
-            .flat_map(|slice| slice.addresses().map(|it| (slice.source(), it.to_string())))
+            .flat_map(|slice| {
+                slice.addresses().map(|address| (slice.source(), address.to_string()))
+            })
             .collect();
         // Those of the import as it is; of a new one those of the exports.
         let families = present.import.as_ref().map(|import| &import.spec.families);
@@ -59,9 +61,9 @@ impl Members<'_> {
             let is_in = in_import.contains(&key);
             let (cluster, address) = key;
             let is_unread =
-                cluster.as_ref().map_or(!sources.is_complete, |it| sources.is_unread(it));
+                cluster.as_ref().map_or(!sources.is_complete, |cluster| sources.is_unread(cluster));
             // Nothing of its cluster leaves the import.
-            let is_held = cluster.as_ref().is_some_and(|it| sources.stays(it));
+            let is_held = cluster.as_ref().is_some_and(|cluster| sources.stays(cluster));
             let unread = "the exports of its cluster could not be read";
             let (fate, detail) = match (candidate.absent, is_in) {
                 (_, true) if is_unread => (Fate::Kept, format!("stays in the import: {unread}")),
@@ -87,7 +89,7 @@ impl Members<'_> {
                 }
             };
             let Candidate { ports, pod, .. } = candidate;
-            let member = cluster.map(|it| it.to_string());
+            let member = cluster.map(|cluster| cluster.to_string());
             let addresses = vec![address];
             EndpointLine { member, addresses, ports, pod, condition: None, fate, detail }
         });
@@ -104,7 +106,8 @@ impl Members<'_> {
         let mut all = Candidates::new();
         let absent = |cluster: &ClusterId, address: IpAddr| {
             let family = Family::of(address);
-            let has_family = families.is_none_or(|it| it.is_empty() || it.contains(&family));
+            let has_family =
+                families.is_none_or(|families| families.is_empty() || families.contains(&family));
             let absent = sources.absent(cluster, address);
             absent.or_else(|| (!has_family).then_some(Absent::OtherFamily(family)))
         };
@@ -115,8 +118,9 @@ impl Members<'_> {
             for endpoint in published.read_endpoints() {
                 let led_to = endpoints_of(exported, endpoint, read.arn.region());
                 for address in endpoint.addresses() {
-                    let ports = led_to.iter().filter(|it| it.address == address);
-                    let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
+                    let ports = led_to.iter().filter(|endpoint| endpoint.address == address);
+                    let ports = ports
+                        .filter_map(|endpoint| Some(endpoint.port.as_ref()?.number.to_string()));
                     let pod = endpoint.pod.clone();
                     let ready = endpoint.health() == Health::Ready;
                     let absent = absent(cluster, address);
@@ -135,12 +139,16 @@ impl Members<'_> {
             let (ready, absent) = match attributes::read(of_instance, self.clusterset) {
                 Err(skipped) => (true, Some(skipped.into())),
                 Ok(None) => (true, Some(Absent::NotExported)),
-                Ok(Some(it)) => (it.endpoint.ready, absent(&it.cluster, it.endpoint.address)),
+                Ok(Some(instance)) => {
+                    (instance.endpoint.ready, absent(&instance.cluster, instance.endpoint.address))
+                }
             };
             let text = |key: &str| of_instance.get(key).map(str::to_owned);
             let address = text(IPV4).or_else(|| text(IPV6));
             // Written as those of the import.
-            let address = address.map(|it| it.parse().map_or(it, |it: IpAddr| it.to_string()));
+            let address = address.map(|written| {
+                written.parse().map_or(written, |address: IpAddr| address.to_string())
+            });
             let key = (cluster, address.unwrap_or_else(|| "no address".to_owned()));
             let ports = text(PORT).into_iter().collect();
             add(&mut all, key, Candidate { ports, pod: text(POD), ready, absent });

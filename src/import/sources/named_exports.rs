@@ -63,7 +63,7 @@ impl NamedExports {
         let (instances, skipped) = read;
         let clusters = all.served.read.keys().chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
-            clusters.chain(instances.iter().map(|(_, it)| &it.cluster)).collect();
+            clusters.chain(instances.iter().map(|(_, instance)| &instance.cluster)).collect();
         let mut members = BTreeMap::new();
         for cluster in clusters {
             let export = match all.source(cluster) {
@@ -76,7 +76,7 @@ impl NamedExports {
             };
             members.insert(cluster.clone(), export);
         }
-        let exports = members.values().flatten().filter_map(|it| it.export.as_ref());
+        let exports = members.values().flatten().filter_map(|member| member.export.as_ref());
         let exports: Vec<Export> = exports.map(|(export, _)| export.clone()).collect();
         let hidden = all.hidden(name, &exports);
         let merged = merge(name, &exports);
@@ -139,9 +139,10 @@ impl<'a> Members<'a> {
         // In a namespace that is shown there may be no service of a name without endpoints.
         let mut namespaces = self.read.registry.namespaces.values();
         let is_shown = namespaces.any(|namespace| namespace.name == name.namespace);
-        let exporters = exports.iter().map(|it| &it.cluster);
-        let is_hidden =
-            |it: &&ClusterId| self.is_of_cloud_map(it) && !(is_shown && self.is_empty(it, name));
+        let exporters = exports.iter().map(|export| &export.cluster);
+        let is_hidden = |cluster: &&ClusterId| {
+            self.is_of_cloud_map(cluster) && !(is_shown && self.is_empty(cluster, name))
+        };
         exporters.filter(is_hidden).cloned().collect()
     }
 
@@ -155,13 +156,14 @@ impl<'a> Members<'a> {
         let record = self.record_of(cluster, name);
         let arn = record.map(|record| record.owner.cluster.clone());
         // Another cluster may have stated the id once.
-        let is_own = |it: &ExportInstance| {
-            it.cluster == *cluster && (it.arn.is_none() || arn.is_none() || it.arn == arn)
+        let is_own = |instance: &ExportInstance| {
+            instance.cluster == *cluster
+                && (instance.arn.is_none() || arn.is_none() || instance.arn == arn)
         };
-        let own: Vec<_> = instances.iter().filter(|(_, it)| is_own(it)).collect();
+        let own: Vec<_> = instances.iter().filter(|(_, instance)| is_own(instance)).collect();
         let records = self.records.get(cluster);
         let is_unknown = |records: &MemberRecords| {
-            records.unread.is_some() || records.unusable.iter().any(|it| it.may_be_of(name))
+            records.unread.is_some() || records.unusable.iter().any(|record| record.may_be_of(name))
         };
         // Somebody has deleted the member's records, or the list of members lacks their service.
         let has_no_record = records.is_none_or(|records| records.holder.is_none());
@@ -187,13 +189,13 @@ impl OfMember {
         let export = published.and_then(|published| {
             let exported = published.export.as_ref()?;
             let mut endpoints = Vec::new();
-            for it in published.read_endpoints() {
-                let all = endpoints_of(exported, it, read.arn.region());
-                let ready = it.health() == Health::Ready;
-                let is_leaving = it.health() == Health::Leaving;
-                excluded.extend(it.addresses().filter_map(|address| {
+            for endpoint in published.read_endpoints() {
+                let all = endpoints_of(exported, endpoint, read.arn.region());
+                let ready = endpoint.health() == Health::Ready;
+                let is_leaving = endpoint.health() == Health::Leaving;
+                excluded.extend(endpoint.addresses().filter_map(|address| {
                     let has_port = all.iter().any(|endpoint| endpoint.address == address);
-                    Some((address, excluded_for(it, address, has_port)?))
+                    Some((address, excluded_for(endpoint, address, has_port)?))
                 }));
                 let all = all.into_iter().filter(|_| ready || is_leaving);
                 endpoints.extend(all.map(|endpoint| ExportedEndpoint {
@@ -216,8 +218,8 @@ impl OfMember {
         let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
         self.exported.port_names = Arc::new(port_names);
         let (serving, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|it| serves(service, &export, it.port.as_ref()));
-        let others = others.into_iter().map(|it| (it.address, Absent::OtherPort));
+            all.into_iter().partition(|endpoint| serves(service, &export, endpoint.port.as_ref()));
+        let others = others.into_iter().map(|endpoint| (endpoint.address, Absent::OtherPort));
         Arc::make_mut(&mut self.exported.excluded).extend(others);
         self.exported.endpoints = with_ports(serving).into();
     }
@@ -233,14 +235,14 @@ impl OfMember {
             (arn.account(), arn.region()) == (importer.account(), importer.region())
         });
         let others = exported.excluded.iter().filter(|(_, why)| **why == Absent::OtherPort);
-        let addresses = exported.endpoints.iter().map(|it| it.address);
+        let addresses = exported.endpoints.iter().map(|endpoint| endpoint.address);
         let addresses = addresses.chain(others.map(|(address, _)| *address));
         let denied: BTreeSet<IpAddr> = addresses.filter(|address| !allows(*address)).collect();
         if !denied.is_empty() {
             let reasons = denied.iter().map(|address| (*address, Absent::NotAllowed));
             Arc::make_mut(&mut exported.excluded).extend(reasons);
             let endpoints = Arc::make_mut(&mut exported.endpoints);
-            endpoints.retain(|it| !denied.contains(&it.address));
+            endpoints.retain(|endpoint| !denied.contains(&endpoint.address));
         }
         (exported, denied.into_iter().collect())
     }
@@ -297,7 +299,7 @@ fn export_of_instances(
     cluster: &ClusterId,
     instances: &[&(&String, ExportInstance)],
 ) -> Option<Export> {
-    let mut all: Vec<_> = instances.iter().filter(|(_, it)| !it.is_marked).collect();
+    let mut all: Vec<_> = instances.iter().filter(|(_, instance)| !instance.is_marked).collect();
     all.sort_by_key(|(id, instance)| (instance.created, *id));
     let (_, first) = all.first()?;
     let mut ports: Vec<ExportedPort> = Vec::new();
@@ -307,7 +309,7 @@ fn export_of_instances(
         let Some(port) = &instance.endpoint.port else { continue };
         let protocol = port.service_protocol;
         let number = port.service_number;
-        if !ports.iter().any(|it| (it.protocol, it.number) == (protocol, number)) {
+        if !ports.iter().any(|present| (present.protocol, present.number) == (protocol, number)) {
             let name = port.service_name.clone();
             ports.push(ExportedPort { name, protocol, number, app_protocol: None });
         }
