@@ -125,7 +125,8 @@ where
     let level = level.and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::INFO);
     // At TRACE the signer logs the session token of each presigned URL.
     let filter = Targets::new().with_default(level).with_target("aws_sigv4", LevelFilter::INFO);
-    let json = variable("AWS_LAMBDA_LOG_FORMAT").is_some_and(|it| it.eq_ignore_ascii_case("json"));
+    let json =
+        variable("AWS_LAMBDA_LOG_FORMAT").is_some_and(|text| text.eq_ignore_ascii_case("json"));
     let lines = if json {
         json_lines(variable, output).boxed()
     } else {

@@ -37,7 +37,8 @@ impl Invocation<'_> {
         &self,
         named: Option<&RegistryName>,
     ) -> Result<BTreeSet<RegistryKey>, UnknownRegistry> {
-        let configured = self.settings.clusters.iter().map(|it| self.clients.registry_of(it));
+        let configured =
+            self.settings.clusters.iter().map(|cluster| self.clients.registry_of(cluster));
         let all: BTreeSet<RegistryKey> = configured.chain([RegistryKey::default()]).collect();
         let Some(named) = named else { return Ok(all) };
         let mut keys = BTreeSet::new();
@@ -94,7 +95,8 @@ impl Invocation<'_> {
             reports.push(ClusterReport { registry, ..report });
         }
         // A Cloud Map without instances to purge is omitted, unless none has any.
-        let has_none = |it: &ClusterReport| it.services.is_empty() && it.error.is_none();
+        let has_none =
+            |report: &ClusterReport| report.services.is_empty() && report.error.is_none();
         let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
         none.truncate(1);
         let mut reports = if some.is_empty() { none } else { some };

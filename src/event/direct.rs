@@ -61,9 +61,10 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
 /// Reads the Region of the scope's cluster.
 fn region(object: &Map<String, Value>, scope: &Scope) -> Result<Option<String>, Error> {
     let expected = "an AWS Region, such as eu-central-1";
-    let is_region = |it: &&str| is_region(it);
-    let region =
-        field(object, "region", expected, |it| Some(it.as_str().filter(is_region)?.to_owned()))?;
+    let is_region = |text: &&str| is_region(text);
+    let region = field(object, "region", expected, |value| {
+        Some(value.as_str().filter(is_region)?.to_owned())
+    })?;
     if region.is_some() && !matches!(scope.cluster, ClusterName::Named(_)) {
         let expected = "absent, or given with a cluster";
         return Err(Error::InvalidField { field: "region", expected });
@@ -76,13 +77,13 @@ fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
     let is_id =
         |id: &&str| (1..=256).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     let expected = "1 to 256 printable ASCII characters without spaces";
-    field(object, "owner", expected, |it| Some(it.as_str().filter(is_id)?.to_owned()))
+    field(object, "owner", expected, |value| Some(value.as_str().filter(is_id)?.to_owned()))
 }
 
 /// Reads the name of a Cloud Map.
 fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> {
     let expected = "ACCOUNT/REGION, such as 111122223333/eu-central-1";
-    field(object, "registry", expected, |it| it.as_str().and_then(RegistryName::parse))
+    field(object, "registry", expected, |value| value.as_str().and_then(RegistryName::parse))
 }
 
 /// Reads a field such as the confirmation. Only `true` confirms: a text or a number is an error.

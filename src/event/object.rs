@@ -131,9 +131,9 @@ fn followed(kind: &str, api_version: Option<&str>) -> Result<Kind, Unusable> {
     let group = api_version
         .filter(|version| !version.is_empty())
         .map(|version| version.split_once('/').map_or("", |(group, _)| group));
-    let mut kinds = Kind::ALL.into_iter().filter(|it| *it != Kind::ServiceImport);
-    let found = kinds.find(|it| it.as_str() == kind || it.plural() == kind);
-    let found = found.filter(|it| group.is_none_or(|group| group == it.group()));
+    let mut kinds = Kind::ALL.into_iter().filter(|candidate| *candidate != Kind::ServiceImport);
+    let found = kinds.find(|candidate| candidate.as_str() == kind || candidate.plural() == kind);
+    let found = found.filter(|candidate| group.is_none_or(|group| group == candidate.group()));
     found.ok_or_else(|| unknown(kind, group))
 }
 

@@ -60,7 +60,7 @@ impl Kubernetes {
         SliceList { namespace, selector }: SliceList,
     ) -> Result<Vec<(ServiceRef, Endpoints)>, Error> {
         let namespace = namespace.as_deref();
-        let within = namespace.map(|it| format!(" in {it}")).unwrap_or_default();
+        let within = namespace.map(|namespace| format!(" in {namespace}")).unwrap_or_default();
         let name = format!("the EndpointSlices{within}");
         let all = objects::List::all(Kind::EndpointSlice, namespace, &name);
         let params = ListParams::default().labels(&selector);
@@ -142,7 +142,7 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
 /// The lists of the slices of Services of any namespace: few, since there may be thousands of these.
 pub fn slice_lists_by_name(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
-    let namespaces: BTreeSet<&String> = services.iter().map(|it| &it.namespace).collect();
+    let namespaces: BTreeSet<&String> = services.iter().map(|service| &service.namespace).collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {
         [only] => Some((*only).clone()),
         _ => None,
@@ -150,7 +150,7 @@ pub fn slice_lists_by_name(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let mut selectors = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     let mut length = 0;
-    for name in services.iter().map(|it| it.name.as_str()).collect::<BTreeSet<_>>() {
+    for name in services.iter().map(|service| service.name.as_str()).collect::<BTreeSet<_>>() {
         if length + name.len() > LONGEST {
             selectors.push(selector(&std::mem::take(&mut names)));
             length = 0;

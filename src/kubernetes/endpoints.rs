@@ -225,8 +225,9 @@ pub fn from_core(core: &CoreEndpoints) -> Endpoints {
             target_ref: address.target_ref.as_ref().map(TargetRef::from),
             ..SliceEntry::default()
         };
-        let ready = subset.addresses.iter().flatten().map(|it| entry(it, true));
-        let others = subset.not_ready_addresses.iter().flatten().map(|it| entry(it, false));
+        let ready = subset.addresses.iter().flatten().map(|address| entry(address, true));
+        let others =
+            subset.not_ready_addresses.iter().flatten().map(|address| entry(address, false));
         let ports = subset.ports.iter().flatten().map(|port| {
             let name = port.name.clone().unwrap_or_default();
             let port = Some(port.port);

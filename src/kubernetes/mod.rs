@@ -213,12 +213,17 @@ impl Error {
     pub fn invalid_fields(&self) -> Vec<String> {
         let details = self.status(422).filter(|status| status.reason == "Invalid");
         let details = details.and_then(|status| status.details.as_ref());
-        details.iter().flat_map(|it| &it.causes).map(|cause| cause.field.clone()).collect()
+        details
+            .iter()
+            .flat_map(|details| &details.causes)
+            .map(|cause| cause.field.clone())
+            .collect()
     }
 
     /// Whether an admission policy denied a request by a rule that names `word` (422).
     pub fn is_denied(&self, word: &str) -> bool {
-        let refusal = self.status(422).and_then(|it| it.message.split_once(" denied request: "));
+        let refusal =
+            self.status(422).and_then(|status| status.message.split_once(" denied request: "));
         refusal.is_some_and(|(_, rule)| rule.contains(word))
     }
 

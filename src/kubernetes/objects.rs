@@ -35,7 +35,7 @@ const MANAGER: &str = "cloud-map-sync";
 /// The path of all objects of a kind, or of those of a namespace.
 fn path(kind: Kind, namespace: Option<&str>) -> String {
     let api = if kind.group().is_empty() { "api" } else { "apis" };
-    let within = namespace.map(|it| format!("/namespaces/{it}")).unwrap_or_default();
+    let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
     format!("/{api}/{}{within}/{}", kind.api_version(), kind.plural())
 }
 
@@ -140,7 +140,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if a page could not be read.
     pub async fn objects(&self, kind: Kind, labels: &str) -> Result<Vec<Value>, Error> {
-        self.objects_as((kind, None), labels, |it| it).await
+        self.objects_as((kind, None), labels, |object| object).await
     }
 
     /// The same in all namespaces or one, and of each object only this part is kept in memory.
@@ -228,7 +228,10 @@ impl Kubernetes {
     pub async fn create_object(&self, object: &ObjectRef, body: &Value) -> Result<Value, Error> {
         let params =
             PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        self.write("create", object, |it| it.create(&params, body.to_string().into_bytes())).await
+        self.write("create", object, |request| {
+            request.create(&params, body.to_string().into_bytes())
+        })
+        .await
     }
 
     /// Asks whether an object would be created: all is checked, and nothing is stored.
@@ -237,7 +240,7 @@ impl Kubernetes {
     /// Returns an error if the server would refuse it.
     pub async fn try_creation(&self, object: &ObjectRef, body: &Value) -> Result<(), Error> {
         let params = PostParams { dry_run: true, ..PostParams::default() };
-        let create = |it: Request| it.create(&params, body.to_string().into_bytes());
+        let create = |request: Request| request.create(&params, body.to_string().into_bytes());
         self.write("try to create", object, create).await.map(drop)
     }
 
@@ -247,7 +250,7 @@ impl Kubernetes {
     /// Returns an error if the server refuses it, also if the object has changed since it was read (409).
     pub async fn patch_object(&self, object: &ObjectRef, patch: &Value) -> Result<Value, Error> {
         let patch = Patch::Merge(patch);
-        self.write("patch", object, |it| it.patch(&object.name, &by_us(), &patch)).await
+        self.write("patch", object, |request| request.patch(&object.name, &by_us(), &patch)).await
     }
 
     /// Changes the status of an object by a merge patch, and returns the object.
@@ -256,7 +259,8 @@ impl Kubernetes {
     /// As [`Self::patch_object`].
     pub async fn patch_status(&self, object: &ObjectRef, patch: &Value) -> Result<Value, Error> {
         let patch = Patch::Merge(patch);
-        let change = |it: Request| it.patch_subresource("status", &object.name, &by_us(), &patch);
+        let change =
+            |request: Request| request.patch_subresource("status", &object.name, &by_us(), &patch);
         self.write("patch the status of", object, change).await
     }
 
@@ -267,7 +271,8 @@ impl Kubernetes {
     pub async fn apply_status(&self, object: &ObjectRef, body: &Value) -> Result<(), Error> {
         let params = by_us().force();
         let patch = Patch::Apply(body);
-        let apply = |it: Request| it.patch_subresource("status", &object.name, &params, &patch);
+        let apply =
+            |request: Request| request.patch_subresource("status", &object.name, &params, &patch);
         self.write("apply the status of", object, apply).await.map(drop)
     }
 
@@ -284,7 +289,7 @@ impl Kubernetes {
         let preconditions =
             Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) };
         let params = DeleteParams::background().preconditions(preconditions);
-        match self.write("delete", object, |it| it.delete(&object.name, &params)).await {
+        match self.write("delete", object, |request| request.delete(&object.name, &params)).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }

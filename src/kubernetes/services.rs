@@ -191,7 +191,7 @@ impl Kubernetes {
         };
         let exports = read_selected(selection, list, get).await.map_err(Error::of_multi_cluster)?;
         let names: BTreeSet<ServiceRef> =
-            exports.iter().map(|it: &ExportObject| it.metadata.name()).collect();
+            exports.iter().map(|export: &ExportObject| export.metadata.name()).collect();
         let list = async |_: Option<&str>| {
             let keep =
                 |service: Service| names.contains(&service.metadata.name()).then_some(service);
@@ -211,7 +211,7 @@ impl Kubernetes {
     /// Returns an error if the list could not be read.
     pub async fn service_exports(&self) -> Result<BTreeMap<ServiceRef, ServiceExport>, Error> {
         let listed = self.list_exports(None).await.map_err(Error::of_multi_cluster)?;
-        let exports = listed.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
+        let exports = listed.iter().filter(|export| export.metadata.deletion_timestamp.is_none());
         Ok(exports.map(|export| (export.metadata.name(), service_export(export))).collect())
     }
 
@@ -261,7 +261,8 @@ fn desired_exports(
         }
         let name = object.metadata.name();
         let mut export = service_export(&object);
-        match exportable(services.get(&name)).and_then(|it| exported(object, it, member)) {
+        match exportable(services.get(&name)).and_then(|service| exported(object, service, member))
+        {
             Ok(published) => _ = desired.services.insert(name.clone(), published),
             Err(obstacle) => export.obstacle = Some(obstacle),
         }
@@ -294,12 +295,13 @@ fn exported(
     let ServiceFields { ports, ip_families, properties, .. } = &service.spec;
     let targets = ports.iter().map(|port| (port.name.clone(), target(port))).collect();
     let ports: Vec<ExportedPort> = ports.iter().filter_map(port).collect();
-    let families: Vec<Family> = ip_families.iter().filter_map(|it| Family::parse(it)).collect();
+    let families: Vec<Family> =
+        ip_families.iter().filter_map(|family| Family::parse(family)).collect();
     let kind = if is_headless(service) { ImportType::Headless } else { ImportType::ClusterSetIp };
     let claims = claims(&metadata, &ports).ok_or(NotExportable::NoService)?;
     let created = metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     let is_exported =
-        |(key, _): &(String, String)| !NOT_EXPORTED.iter().any(|it| key.starts_with(it));
+        |(key, _): &(String, String)| !NOT_EXPORTED.iter().any(|prefix| key.starts_with(prefix));
     let properties = Properties {
         labels: spec.exported_labels.into_iter().filter(is_exported).collect(),
         annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),

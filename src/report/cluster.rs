@@ -73,8 +73,8 @@ impl ClusterReport {
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         for service in other.services {
-            let same = |it: &&mut ServiceReport| {
-                (&it.namespace, &it.name) == (&service.namespace, &service.name)
+            let same = |known: &&mut ServiceReport| {
+                (&known.namespace, &known.name) == (&service.namespace, &service.name)
             };
             match self.services.iter_mut().find(same) {
                 Some(known) => known.add(service),

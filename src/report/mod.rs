@@ -216,7 +216,7 @@ impl OrphanReport {
 }
 
 fn heading(cluster: &str, registry: Option<&str>) -> String {
-    let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
+    let registry = registry.map(|registry| format!(" (Cloud Map {registry})")).unwrap_or_default();
     format!("{cluster}{registry}")
 }
 

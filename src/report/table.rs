@@ -28,7 +28,7 @@ impl Report {
     /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
-        let remark = self.remark.as_ref().map_or_else(String::new, |it| format!("; {it}"));
+        let remark = self.remark.as_ref().map_or_else(String::new, |remark| format!("; {remark}"));
         let counts = self.counts.sentence(self.mode != Mode::Sync);
         match self.mode {
             Mode::Sync => format!("synced{incomplete}: {counts}"),
@@ -57,7 +57,10 @@ impl Display for ClusterReport {
         if let Some(error) = &self.error {
             writeln!(f, "  ! not read, so nothing was changed in Cloud Map: {error}")?;
             // The clusters of a clusterset follow each other without it.
-            return self.multi_cluster.as_ref().map_or(Ok(()), |it| it.fmt(f));
+            return self
+                .multi_cluster
+                .as_ref()
+                .map_or(Ok(()), |multi_cluster| multi_cluster.fmt(f));
         }
         self.services.iter().try_for_each(|service| service.fmt(f))?;
         if (self.unread, self.oldest_read) != (0, 0) {

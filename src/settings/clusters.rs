@@ -223,7 +223,7 @@ fn field<T>(
     parse: impl Fn(&str) -> Option<T>,
     form: &str,
 ) -> Result<Option<T>, String> {
-    let parse = |it: String| parse(&it).ok_or_else(|| format!("{name} {it:?} is not {form}"));
+    let parse = |text: String| parse(&text).ok_or_else(|| format!("{name} {text:?} is not {form}"));
     text.map(parse).transpose()
 }
 

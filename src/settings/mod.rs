@@ -111,7 +111,7 @@ impl Settings {
     /// Whether the faults of a cluster page. If no cluster is to page, `page` is ignored: an alarm on a good sync needs
     /// one that can be good.
     pub fn pages(&self, cluster: &Cluster) -> bool {
-        cluster.page || self.clusters.iter().all(|it| !it.page)
+        cluster.page || self.clusters.iter().all(|other| !other.page)
     }
 
     /// Warnings about settings that have no effect, or contradict each other.
@@ -120,7 +120,7 @@ impl Settings {
         let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
         let stale = clusters::mismatch(self.stale_clusters_after, guard.period);
         let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
-        let unpaged = self.clusters.iter().all(|it| !it.page).then(|| UNPAGED.to_owned());
+        let unpaged = self.clusters.iter().all(|cluster| !cluster.page).then(|| UNPAGED.to_owned());
         guard.mismatch().into_iter().chain(stale).chain(unpaged).collect()
     }
 }
@@ -191,7 +191,7 @@ fn alias(text: &str) -> Result<Option<String>, String> {
     let is_version = text.bytes().all(|byte| byte.is_ascii_digit());
     let is_alias = (1..=128).contains(&text.len()) && text.bytes().all(is_inner) && !is_version;
     let form = "1 to 128 letters, digits, '-' and '_', and no number";
-    let alias = |it: &str| is_alias.then(|| Some(it.to_owned()));
+    let alias = |name: &str| is_alias.then(|| Some(name.to_owned()));
     parse(text, alias, &format!("not the name of an alias ({form})"))
 }
 
@@ -203,7 +203,7 @@ fn parse<T>(text: &str, value: impl Fn(&str) -> Option<T>, problem: &str) -> Res
 /// Tags as `KEY=VALUE`, separated by commas, which neither may contain.
 fn tags(text: &str) -> Result<CustomTags, String> {
     let mut tags = CustomTags::new();
-    for item in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
         let (key, value) = item.split_once('=').unwrap_or((item, "\0"));
         let key = key.trim();
         let value = value.trim();
@@ -231,13 +231,13 @@ fn tags(text: &str) -> Result<CustomTags, String> {
 
 /// A whole percentage, with or without `%`.
 fn per_cent(text: &str) -> Result<u8, String> {
-    let number = |it: &str| it.strip_suffix('%').unwrap_or(it).trim_end().parse().ok();
-    let share = |it: &str| number(it).filter(|share| *share <= 100);
+    let number = |text: &str| text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok();
+    let share = |text: &str| number(text).filter(|share| *share <= 100);
     parse(text, share, "not a whole number from 0 to 100")
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    parse(text, |it| it.parse().ok(), "not a whole number")
+    parse(text, |text| text.parse().ok(), "not a whole number")
 }
 
 /// A duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
@@ -250,7 +250,7 @@ pub fn duration(text: &str) -> Result<SignedDuration, String> {
 
 /// Whole minutes, up to a day.
 fn minutes(text: &str) -> Result<SignedDuration, String> {
-    let minutes = |it: &str| it.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
+    let minutes = |text: &str| text.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
     let minutes = parse(text, minutes, "not a whole number from 1 to 1440");
     minutes.map(SignedDuration::from_mins)
 }
@@ -265,12 +265,12 @@ fn parse_duration(text: &str) -> Option<SignedDuration> {
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
-    parse(text, |it| it.parse().ok(), "neither true nor false")
+    parse(text, |text| text.parse().ok(), "neither true nor false")
 }
 
 /// A number of at least 0.001; 1 is the whole limit.
 fn quota_share(text: &str) -> Result<QuotaShare, String> {
-    parse(text, |it| QuotaShare::new(it.parse().ok()?), "not a number of at least 0.001")
+    parse(text, |text| QuotaShare::new(text.parse().ok()?), "not a number of at least 0.001")
 }
 
 /// The URL of a queue: host, account and name.
@@ -278,7 +278,7 @@ fn queue_url(text: &str) -> Result<Option<String>, String> {
     let rest = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
     let parts = rest.map(|(_, rest)| rest.split('/').filter(|part| !part.is_empty()).count());
     let is_url = parts == Some(3) && !text.contains(char::is_whitespace);
-    parse(text, |it| is_url.then(|| Some(it.to_owned())), "not the URL of a queue")
+    parse(text, |url| is_url.then(|| Some(url.to_owned())), "not the URL of a queue")
 }
 
 /// `NAME_POLICY`: each text is a JSON list of rules, and the lists are joined. A mistake has its path in the text. Without

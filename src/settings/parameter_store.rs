@@ -138,7 +138,10 @@ pub(super) fn texts<'a>(
     if found.is_empty() {
         return Err(format!("Parameter Store does not have {reference}"));
     }
-    let text = |it: &'a Parameter| Text { parameter: Some(&it.name), text: it.value.trim() };
+    let text = |parameter: &'a Parameter| Text {
+        parameter: Some(&parameter.name),
+        text: parameter.value.trim(),
+    };
     Ok(found.iter().map(text).collect())
 }
 

@@ -139,7 +139,9 @@ impl WatchedObjects {
         }
         match self.kept.insert(object.key.clone(), object.clone()) {
             Some(known) if known.version == object.version => BTreeSet::new(),
-            known => known.into_iter().chain([object]).filter_map(|it| it.service).collect(),
+            known => {
+                known.into_iter().chain([object]).filter_map(|object| object.service).collect()
+            }
         }
     }
 

@@ -91,8 +91,10 @@ impl FunctionAnswer<Report> {
 
     /// The number of Services, endpoints, exports and imports that are held back.
     pub fn held_back(&self) -> usize {
-        let clustersets = self.parsed.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
-        let of_clustersets: usize = clustersets.map(|it| it.held_back().count()).sum();
+        let clustersets =
+            self.parsed.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
+        let of_clustersets: usize =
+            clustersets.map(|clusterset| clusterset.held_back().count()).sum();
         self.parsed.counts.held_back + of_clustersets
     }
 
@@ -100,7 +102,7 @@ impl FunctionAnswer<Report> {
     pub fn code(&self) -> Code {
         let Report { mode, ok, counts, .. } = self.parsed;
         let mut clustersets =
-            self.parsed.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
+            self.parsed.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
         let changes_imports = clustersets.any(|clusterset| clusterset.made() > 0);
         match mode {
             _ if !ok => Code::Error,

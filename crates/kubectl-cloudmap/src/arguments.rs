@@ -401,7 +401,9 @@ pub fn choices(words: &[String]) -> String {
     match last.split_once('=') {
         Some((name, value)) if name.starts_with("--") => {
             let option = find_option(verb, name);
-            option.map_or(NOTHING_ELSE.to_owned(), |it| values(it, &format!("{name}="), value))
+            option.map_or(NOTHING_ELSE.to_owned(), |option| {
+                values(option, &format!("{name}="), value)
+            })
         }
         _ if last.starts_with('-') => lines(last, options(verb)),
         _ => NOTHING_ELSE.to_owned(),
@@ -409,13 +411,13 @@ pub fn choices(words: &[String]) -> String {
 }
 
 fn verbs(command: &Command) -> impl Iterator<Item = (String, String)> {
-    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
-    shown.map(|it| (it.get_name().to_owned(), help(it.get_about())))
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    shown.map(|verb| (verb.get_name().to_owned(), help(verb.get_about())))
 }
 
 fn options(verb: &Command) -> impl Iterator<Item = (String, String)> {
-    let shown = verb.get_arguments().filter(|it| !it.is_hide_set());
-    shown.filter_map(|it| Some((format!("--{}", it.get_long()?), help(it.get_help()))))
+    let shown = verb.get_arguments().filter(|option| !option.is_hide_set());
+    shown.filter_map(|option| Some((format!("--{}", option.get_long()?), help(option.get_help()))))
 }
 
 fn help(text: Option<&clap::builder::StyledStr>) -> String {
@@ -424,10 +426,10 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
 
 /// The option of this name, if a value follows it.
 fn find_option<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
-    let is_named = |it: &&Arg| {
-        let long = it.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
-        let short = it.get_short().is_some_and(|short| word == format!("-{short}"));
-        (long || short) && it.get_action().takes_values()
+    let is_named = |option: &&Arg| {
+        let long = option.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
+        let short = option.get_short().is_some_and(|short| word == format!("-{short}"));
+        (long || short) && option.get_action().takes_values()
     };
     verb.get_arguments().find(is_named)
 }
@@ -437,7 +439,8 @@ fn values(option: &Arg, before: &str, begun: &str) -> String {
         return FILES.to_owned();
     }
     let possible = option.get_possible_values().into_iter();
-    let possible = possible.map(|it| (format!("{before}{}", it.get_name()), help(it.get_help())));
+    let possible =
+        possible.map(|value| (format!("{before}{}", value.get_name()), help(value.get_help())));
     lines(&format!("{before}{begun}"), possible)
 }
 

@@ -60,7 +60,8 @@ impl PageClusters<'_> {
     /// The CSS classes of a row about these clusters.
     fn classes(&self, clusters: &BTreeSet<&str>) -> String {
         let all = self.0.iter().enumerate();
-        let classes = all.filter(|(_, it)| clusters.contains(*it)).map(|(at, _)| format!("c{at}"));
+        let classes =
+            all.filter(|(_, cluster)| clusters.contains(*cluster)).map(|(at, _)| format!("c{at}"));
         join(classes, " ")
     }
 
@@ -68,7 +69,7 @@ impl PageClusters<'_> {
     fn label(&self, cluster: &str) -> String {
         let name = |arn: &str| ClusterArn::parse(arn).map(|arn| arn.name().to_owned());
         let named =
-            |own: &String| self.0.iter().filter(|it| name(it).as_ref() == Some(own)).count();
+            |own: &String| self.0.iter().filter(|arn| name(arn).as_ref() == Some(own)).count();
         let unique = name(cluster).filter(|own| named(own) < 2);
         html(&unique.unwrap_or_else(|| cluster.to_owned()))
     }
@@ -139,10 +140,12 @@ impl HtmlPage<'_> {
 
     /// Those of the plan, and those that have instances.
     fn clusters(&self) -> PageClusters<'_> {
-        let planned = self.plan.clusters.iter().map(|it| &it.cluster);
+        let planned = self.plan.clusters.iter().map(|cluster| &cluster.cluster);
         let clusters = self.status.clusters.iter().chain(planned).map(String::as_str);
         PageClusters(
-            clusters.chain(self.services().flat_map(counts_by_cluster).map(|(it, _)| it)).collect(),
+            clusters
+                .chain(self.services().flat_map(counts_by_cluster).map(|(cluster, _)| cluster))
+                .collect(),
         )
     }
 
@@ -172,7 +175,8 @@ impl HtmlPage<'_> {
         let kubernetes = ours + other_clusters;
         let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
-        let members = self.plan.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
+        let members =
+            self.plan.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
         let of_clustersets: usize = members.map(|member| member.held_back().count()).sum();
         let held_back = self.reasons().filter(|(_, line)| line.outcome != Outcome::Remark).count();
         writeln!(f, "<p class=\"about\">{}</p>\n<section class=\"tiles\">", self.now)?;
@@ -190,10 +194,11 @@ impl HtmlPage<'_> {
 
     /// The read errors. They come first, since all numbers below exclude the unread parts.
     fn write_problems(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
-        let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
+        let registries =
+            self.status.registries.iter().filter_map(|registry| registry.error.as_ref());
         let registries = registries.map(|error| html(error));
-        let of_clusters = self.plan.clusters.iter().filter_map(|it| {
-            Some(format!("{}: {}", clusters.label(&it.cluster), html(it.error.as_ref()?)))
+        let of_clusters = self.plan.clusters.iter().filter_map(|cluster| {
+            Some(format!("{}: {}", clusters.label(&cluster.cluster), html(cluster.error.as_ref()?)))
         });
         let cut = self.status.cut.iter().map(|cut| html(cut));
         let problems: Vec<String> = registries.chain(of_clusters).chain(cut).collect();
@@ -215,12 +220,13 @@ impl HtmlPage<'_> {
         let headings = &headings[..if self.before.is_some() { 4 } else { 3 }];
         for state in STATES {
             let mut rows = Vec::new();
-            for service in self.services().filter(|it| self.state(it) == state) {
+            for service in self.services().filter(|service| self.state(service) == state) {
                 let place = format!("{}/{}", service.namespace, service.name);
                 let mut of_row = planned.get(&place).cloned().unwrap_or_default();
                 of_row.extend(counts_by_cluster(service).map(|(cluster, _)| cluster));
                 let counts = counts_by_cluster(service);
-                let counts = counts.map(|(it, count)| format!("{} {count}", clusters.label(it)));
+                let counts =
+                    counts.map(|(cluster, count)| format!("{} {count}", clusters.label(cluster)));
                 let instances = match &service.unreadable {
                     Some(problem) => format!("<span class=\"bad\">{}</span>", html(problem)),
                     None => self.bar(self.status.split(service)),
@@ -259,8 +265,9 @@ impl HtmlPage<'_> {
     fn since(&self, service: &ServiceStatus) -> String {
         let Some(before) = self.before else { return String::new() };
         let mut services = before.registries.iter().flat_map(|registry| &registry.services);
-        let is_same =
-            |it: &&ServiceStatus| (&it.namespace, &it.name) == (&service.namespace, &service.name);
+        let is_same = |other: &&ServiceStatus| {
+            (&other.namespace, &other.name) == (&service.namespace, &service.name)
+        };
         let Some(then) = services.find(is_same) else { return "new".to_owned() };
         let parts = self.parts(self.status.split(service)).zip(before.split(then));
         let changes = parts.filter_map(|((_, label, now), then)| match now.cmp(&then) {
@@ -329,8 +336,9 @@ impl HtmlPage<'_> {
     /// For each member of a clusterset the lines that the plan's table has about its exports, imports and conflicts.
     fn write_clustersets(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         let members = self.plan.clusters.iter();
-        let members: Vec<_> =
-            members.filter_map(|it| Some((it, it.multi_cluster.as_ref()?))).collect();
+        let members: Vec<_> = members
+            .filter_map(|cluster| Some((cluster, cluster.multi_cluster.as_ref()?)))
+            .collect();
         if members.is_empty() {
             return Ok(());
         }

@@ -162,10 +162,11 @@ fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
         None => (None, name),
     };
     let wanted = [("namespace", before), ("namespace", namespace), ("name", name)];
-    let wanted: Vec<_> = wanted.into_iter().filter_map(|(key, it)| Some((key, it?))).collect();
+    let wanted: Vec<_> =
+        wanted.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
     let is_wanted = |service: &Value| {
         let is = |text: &str, wanted: &str| text.eq_ignore_ascii_case(wanted);
-        wanted.iter().all(|(key, it)| service[*key].as_str().is_some_and(|text| is(text, it)))
+        wanted.iter().all(|(key, value)| service[*key].as_str().is_some_and(|text| is(text, value)))
     };
     for registry in status["registries"].as_array_mut().into_iter().flatten() {
         if let Some(services) = registry["services"].as_array_mut() {
@@ -211,7 +212,8 @@ async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error
     }
     let planned = run_and_print::<Report>(&purge.output, &plan).await?;
     // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
-    let arn = planned.parsed.clusters.first().map(|it| it.cluster.clone()).unwrap_or_default();
+    let arn =
+        planned.parsed.clusters.first().map(|cluster| cluster.cluster.clone()).unwrap_or_default();
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
         return Ok(planned.code());
     }

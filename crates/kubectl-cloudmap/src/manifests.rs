@@ -63,7 +63,9 @@ impl ManifestVerdicts {
         let options = serde_saphyr::options! { with_snippet: false };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
             .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
-        for (index, document) in documents.iter().enumerate().filter(|(_, it)| !it.is_null()) {
+        for (index, document) in
+            documents.iter().enumerate().filter(|(_, document)| !document.is_null())
+        {
             let place = || format!("document {} of {}", index + 1, path.display());
             self.add(document, &place, path, reading)?;
         }
@@ -123,7 +125,7 @@ impl Display for ManifestVerdicts {
         if self.objects == 0 {
             return writeln!(f, "! no Kubernetes object was read");
         }
-        let wrong = self.services.iter().filter(|it| !it.problems.is_empty()).count();
+        let wrong = self.services.iter().filter(|service| !service.problems.is_empty()).count();
         match self.services.len() {
             0 => writeln!(f, "no Service is annotated"),
             all => writeln!(f, "{all} annotated, {wrong} with mistakes"),
@@ -178,13 +180,16 @@ fn judge_service(
 ) -> Option<JudgedService> {
     let published = services::annotated(service, reading)?;
     let mut problems: Vec<String> = match &published.claims {
-        Ok(claims) => claims.ports.iter().filter_map(|it| missing_port(&published, it)).collect(),
+        Ok(claims) => {
+            claims.ports.iter().filter_map(|port| missing_port(&published, port)).collect()
+        }
         Err(mistakes) => mistakes.iter().map(ToString::to_string).collect(),
     };
     if !is_headless(service) {
         problems.push("it is not headless (clusterIP: None), so it is ignored".to_owned());
     }
-    let namespace = object["metadata"]["namespace"].as_str().map(|it| format!("{it}/"));
+    let namespace =
+        object["metadata"]["namespace"].as_str().map(|namespace| format!("{namespace}/"));
     let name = format!("{}{}", namespace.unwrap_or_default(), name_of(object));
     let name = escape(&name, Output::Terminal);
     let escaped = |lines: Vec<String>| -> Vec<String> {

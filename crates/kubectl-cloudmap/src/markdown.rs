@@ -44,14 +44,14 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     let clusterset = cluster.multi_cluster.as_ref();
     if let Some(error) = &cluster.error {
         writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", cell(error))?;
-        return clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it));
+        return clusterset.map_or(Ok(()), |clusterset| write_multi_cluster(f, clusterset));
     }
     let rows = of_cluster(cluster);
     if rows.is_empty() && clusterset.is_none_or(MultiClusterReport::is_quiet) {
         writeln!(f, "In sync.\n")?;
     }
     write_rows(f, &rows)?;
-    clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it))?;
+    clusterset.map_or(Ok(()), |clusterset| write_multi_cluster(f, clusterset))?;
     cluster.guard.iter().try_for_each(|guard| writeln!(f, "> {}\n", cell(&guard.detail)))
 }
 
@@ -243,7 +243,7 @@ fn different_rows([before, after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
 }
 
 fn of_one_key([mut before, mut after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
-    before.retain(|row| match after.iter().position(|it| it == row) {
+    before.retain(|row| match after.iter().position(|other| other == row) {
         Some(same) => {
             after.swap_remove(same);
             false
@@ -275,7 +275,7 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
 fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
     let mut rows = of_cluster(cluster);
     rows.push(Row::about("cluster", "", "planned"));
-    rows.extend(cluster.services.iter().filter(|it| it.unchanged > 0).map(unchanged));
+    rows.extend(cluster.services.iter().filter(|service| service.unchanged > 0).map(unchanged));
     let error = cluster.error.iter().map(|error| Row::about("not read", "", error));
     rows.extend(error.chain(cluster.guard.iter().map(of_guard)));
     rows.extend(cluster.multi_cluster.iter().flat_map(of_clusterset));

@@ -58,7 +58,8 @@ pub fn clean(value: &Value) -> Value {
         Value::String(text) => Value::String(escape(text, Output::Terminal)),
         Value::Array(items) => items.iter().map(clean).collect(),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(key, it)| (escape(key, Output::Terminal), clean(it)));
+            let fields =
+                fields.iter().map(|(key, value)| (escape(key, Output::Terminal), clean(value)));
             Value::Object(fields.collect::<Map<_, _>>())
         }
         other => other.clone(),

@@ -140,7 +140,8 @@ impl From<KubeconfigError> for Error {
 impl RequestedScope {
     /// Whether it means one cluster: by ARN, or by name and Region.
     pub fn is_one_cluster(&self) -> bool {
-        let is_arn = self.cluster.as_deref().is_some_and(|it| ClusterArn::parse(it).is_some());
+        let is_arn =
+            self.cluster.as_deref().is_some_and(|cluster| ClusterArn::parse(cluster).is_some());
         is_arn || self.region.is_some()
     }
 }
@@ -251,7 +252,7 @@ fn is_uuid(text: &str) -> bool {
 
 /// The Region in the host name of EKS' endpoint: `HASH.gr7.REGION.eks.amazonaws.com`.
 fn region_of_server(kubeconfig: &Kubeconfig, cluster: &str) -> Option<String> {
-    let named = kubeconfig.clusters.iter().find(|it| it.name == cluster)?;
+    let named = kubeconfig.clusters.iter().find(|named| named.name == cluster)?;
     let server = named.cluster.as_ref()?.server.as_deref()?;
     let host = server.strip_prefix("https://")?.split(['/', ':']).next()?;
     let (before, _) = host.split_once(".eks.amazonaws.com")?;
@@ -274,7 +275,8 @@ fn region_in_command(exec: &ExecConfig) -> Option<String> {
     let option = option_value(exec.args.as_deref().unwrap_or_default(), "--region");
     let environment = exec.env.as_deref().unwrap_or_default();
     let variable = |name: &str| {
-        let entry = environment.iter().find(|it| it.get("name").is_some_and(|it| it == name))?;
+        let entry =
+            environment.iter().find(|entry| entry.get("name").is_some_and(|text| text == name))?;
         entry.get("value").cloned()
     };
     option.or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"))

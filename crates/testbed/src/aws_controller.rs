@@ -102,16 +102,21 @@ impl AwsController {
             let wanted = self.wanted(&export, &service);
             let present = self.endpoints(&registry);
             for (id, attributes) in &wanted {
-                let as_it_is = present.iter().any(|it| (&it.0, &it.1) == (id, attributes));
+                let as_it_is =
+                    present.iter().any(|endpoint| (&endpoint.0, &endpoint.1) == (id, attributes));
                 if !as_it_is {
-                    let pairs: Vec<(&str, &str)> =
-                        attributes.iter().map(|(key, it)| (key.as_str(), it.as_str())).collect();
+                    let pairs: Vec<(&str, &str)> = attributes
+                        .iter()
+                        .map(|(key, value)| (key.as_str(), value.as_str()))
+                        .collect();
                     self.cloud_map.instance(&registry, id, &pairs);
                 }
             }
             let is_own = |attributes: &Attributes| attributes["CLUSTER_ID"] == self.cluster;
             let is_wanted = |id: &String| wanted.iter().any(|(wanted, _)| wanted == id);
-            for (id, _) in present.iter().filter(|(id, it)| is_own(it) && !is_wanted(id)) {
+            for (id, _) in
+                present.iter().filter(|(id, attributes)| is_own(attributes) && !is_wanted(id))
+            {
                 self.cloud_map.withdraw(&registry, id);
             }
         }
@@ -135,12 +140,12 @@ impl AwsController {
         let slices = self.kubernetes.objects("endpointslices", namespace.as_str().unwrap_or(""));
         let of_service = slices
             .iter()
-            .filter(|it| it["metadata"]["labels"]["kubernetes.io/service-name"] == *name);
+            .filter(|slice| slice["metadata"]["labels"]["kubernetes.io/service-name"] == *name);
         let mut wanted: Vec<(String, Attributes)> = Vec::new();
         for slice in of_service {
             for port in slice["ports"].as_array().into_iter().flatten() {
                 let ports = service["spec"]["ports"].as_array().into_iter().flatten();
-                let of = ports.clone().find(|it| it["name"] == port["name"]);
+                let of = ports.clone().find(|candidate| candidate["name"] == port["name"]);
                 let Some(of) = of.or(ports.clone().next()) else { continue };
                 for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
                     let address = endpoint["addresses"][0].as_str().expect("an address");
@@ -290,16 +295,16 @@ impl AwsController {
         let name = text("name");
         let slice_name = format!("{name}-slice");
         let mut slices = self.kubernetes.objects("endpointslices", &namespace).into_iter();
-        let present = slices.find(|it| it["metadata"]["name"] == *slice_name);
-        let known = present.as_ref().and_then(|it| it["endpoints"].as_array().cloned());
+        let present = slices.find(|slice| slice["metadata"]["name"] == *slice_name);
+        let known = present.as_ref().and_then(|slice| slice["endpoints"].as_array().cloned());
         let known = known.unwrap_or_default();
         let mut addresses: Vec<&str> =
-            endpoints.iter().map(|it| it["AWS_INSTANCE_IPV4"].as_str()).collect();
+            endpoints.iter().map(|endpoint| endpoint["AWS_INSTANCE_IPV4"].as_str()).collect();
         addresses.dedup();
         let wanted = addresses.iter().map(|address| {
-            let found = known.iter().find(|it| it["addresses"][0] == *address).cloned();
-            let of = endpoints.iter().find(|it| it["AWS_INSTANCE_IPV4"] == *address);
-            let ready = of.is_some_and(|it| it["READY"] == "true");
+            let found = known.iter().find(|endpoint| endpoint["addresses"][0] == *address).cloned();
+            let of = endpoints.iter().find(|endpoint| endpoint["AWS_INSTANCE_IPV4"] == *address);
+            let ready = of.is_some_and(|endpoint| endpoint["READY"] == "true");
             let new = json!({"addresses": [address], "conditions": {"ready": ready}});
             found.unwrap_or(new)
         });
@@ -332,15 +337,15 @@ impl AwsController {
 fn ports(endpoints: &[&Attributes], target: &str) -> Value {
     let number = |text: &String| text.parse::<u16>().expect("a port");
     let mut unique: BTreeMap<(u16, &String), Value> = BTreeMap::new();
-    for it in endpoints {
+    for endpoint in endpoints {
         let mut port = json!({
-            "name": it["SERVICE_PORT_NAME"], "protocol": it["SERVICE_PROTOCOL"],
-            "port": number(&it["SERVICE_PORT"]),
+            "name": endpoint["SERVICE_PORT_NAME"], "protocol": endpoint["SERVICE_PROTOCOL"],
+            "port": number(&endpoint["SERVICE_PORT"]),
         });
         if !target.is_empty() {
-            port[target] = number(&it["AWS_INSTANCE_PORT"]).into();
+            port[target] = number(&endpoint["AWS_INSTANCE_PORT"]).into();
         }
-        unique.insert((number(&it["SERVICE_PORT"]), &it["SERVICE_PROTOCOL"]), port);
+        unique.insert((number(&endpoint["SERVICE_PORT"]), &endpoint["SERVICE_PROTOCOL"]), port);
     }
     unique.into_values().collect::<Vec<_>>().into()
 }

@@ -31,7 +31,8 @@ impl Gate {
     pub async fn pass(&self, access_key: Option<&str>) {
         let entry = {
             let mut processes = self.lock();
-            let Some(process) = processes.iter_mut().find(|it| Some(&*it.access_key) == access_key)
+            let Some(process) =
+                processes.iter_mut().find(|process| Some(&*process.access_key) == access_key)
             else {
                 return;
             };

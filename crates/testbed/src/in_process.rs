@@ -50,7 +50,7 @@ impl AwsConnector {
         }
         let host = other(HeaderValue::try_from(authority))?;
         request.headers_mut().insert(HOST, host);
-        let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         *request.uri_mut() = other(path.parse::<Uri>())?;
         let (parts, body) = self.front.serve(request).await.into_parts();
         // A connection that ends within the body: the SDK retries it as one that ends before.
@@ -89,8 +89,9 @@ pub(super) fn api_servers(servers: ApiServers) -> Transport {
         let carry = service_fn(move |request: Request<kube::client::Body>| {
             let found = {
                 let servers = servers.lock().expect("no poisoned lock");
-                let is_here = |it: &&KubernetesServer| it.endpoint() == endpoint.trim_matches('/');
-                servers.iter().find(is_here).filter(|it| it.is_listening()).cloned()
+                let is_here =
+                    |server: &&KubernetesServer| server.endpoint() == endpoint.trim_matches('/');
+                servers.iter().find(is_here).filter(|server| server.is_listening()).cloned()
             };
             let error = format!("nothing listens at {endpoint} in the sandbox");
             async move {

@@ -91,7 +91,8 @@ impl ParameterStore {
         let start: usize =
             parameters["NextToken"].as_str().map_or(Ok(0), str::parse).unwrap_or(found.len());
         let end = found.len().min(start + most);
-        let page: Vec<Value> = found[start..end].iter().map(|it| it.view(parameters)).collect();
+        let page: Vec<Value> =
+            found[start..end].iter().map(|parameter| parameter.view(parameters)).collect();
         let next = (end < found.len()).then(|| end.to_string());
         Ok(json!({"Parameters": page, "NextToken": next}))
     }

@@ -80,10 +80,11 @@ fn built(file: &str, sources: &[&str]) -> PathBuf {
     let test = std::env::current_exe().expect("this test's path");
     let profile = test.ancestors().nth(2).expect("the profile's folder");
     let built = profile.join(format!("{file}{}", std::env::consts::EXE_SUFFIX));
-    let modified = fs::metadata(&built).and_then(|it| it.modified());
+    let modified = fs::metadata(&built).and_then(|metadata| metadata.modified());
     let folders = sources.iter().map(|folder| Path::new(ROOT).join(folder));
-    let mut sources = folders.filter(|it| it.is_dir()).flat_map(|folder| files_below(&folder));
-    let written = |source: PathBuf| fs::metadata(source).and_then(|it| it.modified());
+    let mut sources =
+        folders.filter(|folder| folder.is_dir()).flat_map(|folder| files_below(&folder));
+    let written = |source: PathBuf| fs::metadata(source).and_then(|metadata| metadata.modified());
     let is_fresh = modified.is_ok_and(|modified| {
         sources.all(|source| written(source).expect("the time of a source") <= modified)
     });

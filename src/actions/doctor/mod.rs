@@ -116,7 +116,7 @@ fn passed<T, E: Error>(
 /// A note about settings that do not fit together, although the function works with them. But for the guard's, it says
 /// what to set.
 fn check_warning(warning: String, guard: Guard) -> Check {
-    let is_of_guard = guard.mismatch().is_some_and(|it| it == warning);
+    let is_of_guard = guard.mismatch().is_some_and(|mismatch| mismatch == warning);
     let fix = "set GUARD_WAIT to at least a sixth of SCHEDULE_MINUTES";
     let fix = is_of_guard.then(|| fix.to_owned());
     Check { fix, ..Check::note("settings", warning, "") }

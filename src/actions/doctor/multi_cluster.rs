@@ -183,8 +183,10 @@ fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check
     for (export, endpoints) in endpoints {
         let led_to = endpoints
             .iter()
-            .flat_map(|it| attributes::endpoints_of(export, it, joined.arn().region()));
-        ports.extend(led_to.filter_map(|it| it.port).map(|port| (port.protocol, port.number)));
+            .flat_map(|endpoint| attributes::endpoints_of(export, endpoint, joined.arn().region()));
+        ports.extend(
+            led_to.filter_map(|endpoint| endpoint.port).map(|port| (port.protocol, port.number)),
+        );
     }
     (!ports.is_empty()).then(|| {
         let ports = ports.iter().map(|(protocol, number)| format!("{protocol} {number}"));
@@ -201,14 +203,15 @@ fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check
 fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Check>) {
     let member = &joined.member;
     let name = record::namespace(&member.clusterset);
-    let is_of_records = |id: &String| registry.namespaces.get(id).is_some_and(|it| it.name == name);
+    let is_of_records =
+        |id: &String| registry.namespaces.get(id).is_some_and(|namespace| namespace.name == name);
     if registry.namespaces.keys().any(is_of_records) {
         let services = registry.services.iter();
         let records = services.filter(|(key, _)| is_of_records(&key.namespace));
         checks.push(check_room(&name, records.map(|(_, service)| service.held()).sum()));
     }
     let all = members::clustersets(registry);
-    let view = all.get(&member.clusterset).and_then(|it| it.get(&member.cluster));
+    let view = all.get(&member.clusterset).and_then(|members| members.get(&member.cluster));
     if let Some(view) = view.filter(|view| view.aws_instances > 0) {
         let detail = format!(
             "{} under the cluster id {} without our marks: AWS's controller registered them, or another program",

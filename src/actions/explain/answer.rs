@@ -76,7 +76,7 @@ impl Explanation {
 
     /// Adds the Service's own address. Only a headless one can claim a name.
     pub(super) fn add_address(&mut self, service: &Service, is_claiming: bool) {
-        let address = service.spec.cluster_ip.as_deref().filter(|it| !it.is_empty());
+        let address = service.spec.cluster_ip.as_deref().filter(|address| !address.is_empty());
         let address = address.unwrap_or("none");
         self.facts.push(if is_headless(service) {
             Check::ok("service", "headless (clusterIP: None)")
@@ -94,21 +94,26 @@ impl Explanation {
     /// Adds the export and the import of the name, and judges all of it. For a Service that is only annotated, nothing but
     /// an obstacle is added, which is not about it.
     pub(super) fn with_clusterset(self, clusterset: Option<ClustersetExplanation>) -> Self {
-        let is_about = |it: &ClustersetExplanation| it.takes_part() || self.names.is_empty();
-        let clusterset = clusterset.filter(|it| is_about(it) || it.member.is_none());
-        let mut of_clusterset = clusterset.iter().filter(|it| is_about(it));
+        let is_about =
+            |clusterset: &ClustersetExplanation| clusterset.takes_part() || self.names.is_empty();
+        let clusterset =
+            clusterset.filter(|clusterset| is_about(clusterset) || clusterset.member.is_none());
+        let mut of_clusterset = clusterset.iter().filter(|clusterset| is_about(clusterset));
         let ok = is_ok(&self.facts, &[])
             && self.held_back.is_empty()
-            && self.names.iter().all(|it| is_ok(&it.facts, &it.endpoints))
-            && of_clusterset.all(|it| is_ok(&it.facts, &it.endpoints) && it.held_back.is_empty());
+            && self.names.iter().all(|name| is_ok(&name.facts, &name.endpoints))
+            && of_clusterset.all(|clusterset| {
+                is_ok(&clusterset.facts, &clusterset.endpoints) && clusterset.held_back.is_empty()
+            });
         Self { ok, clusterset, ..self }
     }
 
     /// Adds the held-back requests of annotations that belong to no name.
     pub(super) fn add_held_back(&mut self, observation: &Observation, plan: &Plan) {
         let is_annotated = observation.owner.flow == Flow::Annotations;
-        let all = plan.held_back.iter().filter(|it| is_annotated && it.place.is_none());
-        let of_service = all.filter(|it| it.service == self.service);
+        let all =
+            plan.held_back.iter().filter(|held_back| is_annotated && held_back.place.is_none());
+        let of_service = all.filter(|held_back| held_back.service == self.service);
         self.held_back.extend(of_service.cloned().map(Line::from));
     }
 
@@ -132,12 +137,15 @@ impl Explanation {
         let claim = Check::new(CheckOutcome::of(held), name, claim);
         let published = observation.desired.services.get(&self.service);
         let only_host_names = published.is_some_and(PublishedService::has_only_host_names);
-        let kind = kind.map(|it| it.to_string());
+        let kind = kind.map(|kind| kind.to_string());
         let mut facts = vec![cloud_map_service(observation, &place, kind, only_host_names)];
         facts.push(claim);
-        facts.extend(remarks.into_iter().map(|it| Check::new(CheckOutcome::Note, "note", it)));
-        let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
-        let own = of_place.filter(|it| it.service == self.service);
+        facts.extend(
+            remarks.into_iter().map(|remark| Check::new(CheckOutcome::Note, "note", remark)),
+        );
+        let of_place =
+            plan.held_back.iter().filter(|held_back| held_back.place.as_ref() == Some(&place));
+        let own = of_place.filter(|held_back| held_back.service == self.service);
         let held_back = own.cloned().map(Line::from).collect();
         let namespace = place.namespace.clone();
         let name = place.name.clone();
@@ -161,7 +169,7 @@ impl Explanation {
 
 /// Whether no fact is a problem, and no endpoint that takes traffic is left out.
 fn is_ok(facts: &[Check], endpoints: &[EndpointLine]) -> bool {
-    let is_left_out = |it: &EndpointLine| it.fate == Fate::LeftOut;
+    let is_left_out = |line: &EndpointLine| line.fate == Fate::LeftOut;
     !facts.iter().any(Check::has_failed) && !endpoints.iter().any(is_left_out)
 }
 
@@ -261,7 +269,7 @@ impl Display for Explanation {
         writeln!(f, "service {} in cluster {}", self.service, self.cluster)?;
         self.facts.iter().try_for_each(|fact| writeln!(f, "  {fact}"))?;
         self.names.iter().try_for_each(|name| write!(f, "{name}"))?;
-        self.clusterset.iter().try_for_each(|it| write!(f, "{it}"))?;
+        self.clusterset.iter().try_for_each(|clusterset| write!(f, "{clusterset}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         let result =
@@ -280,7 +288,7 @@ impl Display for ExplainedName {
         }
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
-        self.discovery.iter().try_for_each(|it| writeln!(f, "    {it}"))
+        self.discovery.iter().try_for_each(|discovery| writeln!(f, "    {discovery}"))
     }
 }
 

@@ -49,7 +49,9 @@ impl ClustersetExplanation {
         let mut answer = Self {
             member: Some(member.cluster.to_string()),
             clusterset: Some(member.clusterset.to_string()),
-            exported: facts.exported.is_some_and(|it| it.exports().contains_key(facts.name)),
+            exported: facts
+                .exported
+                .is_some_and(|exported| exported.exports().contains_key(facts.name)),
             imported: facts.known.named.merged.is_some(),
             exporters: exporters(facts),
             ..Self::default()
@@ -80,21 +82,24 @@ impl ClustersetExplanation {
             return self.add(CheckOutcome::Ok, "export", detail);
         }
         let exported = facts.exported;
-        let Some(export) = exported.and_then(|it| it.exports().get(facts.name)) else {
+        let Some(export) = exported.and_then(|exported| exported.exports().get(facts.name)) else {
             return self.add(CheckOutcome::Ok, "export", "no ServiceExport of this name");
         };
-        let own = |it: &&Condition| ["Valid", "Ready", "Conflict"].contains(&it.type_.as_str());
+        let own = |condition: &&Condition| {
+            ["Valid", "Ready", "Conflict"].contains(&condition.type_.as_str())
+        };
         let present: Vec<&Condition> = export.conditions.iter().filter(own).collect();
         for condition in &present {
             self.add(CheckOutcome::of(!is_bad(condition)), "export", describe(condition));
         }
         let merged = facts.known.named.merged.as_deref();
-        let outcome = exported.and_then(|it| it.outcomes.get(facts.name));
-        let to_come = outcome
-            .and_then(|it| conditions_to_apply(export, it, merged, facts.joined.invocation.now));
+        let outcome = exported.and_then(|exported| exported.outcomes.get(facts.name));
+        let to_come = outcome.and_then(|outcome| {
+            conditions_to_apply(export, outcome, merged, facts.joined.invocation.now)
+        });
         for condition in to_come.unwrap_or_default() {
-            let is_same = |it: &&Condition| {
-                (&it.type_, &it.status, &it.reason)
+            let is_same = |other: &&Condition| {
+                (&other.type_, &other.status, &other.reason)
                     == (&condition.type_, &condition.status, &condition.reason)
             };
             if !present.iter().any(is_same) {
@@ -159,8 +164,8 @@ impl ClustersetExplanation {
             let detail = if self.imported { "a sync would make it" } else { none };
             return self.add(CheckOutcome::Ok, "import", detail);
         };
-        let ready = import.status.conditions.iter().find(|it| it.type_ == "Ready");
-        let is_ready = ready.is_some_and(|it| it.status == TRUE);
+        let ready = import.status.conditions.iter().find(|condition| condition.type_ == "Ready");
+        let is_ready = ready.is_some_and(|condition| condition.status == TRUE);
         let ready = ready.map_or_else(|| "not Ready yet".to_owned(), describe);
         let detail = format!("{}; {ready}", describe_import(import));
         self.add(CheckOutcome::of(is_ready), "import", detail);
@@ -231,7 +236,7 @@ fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
     let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
     let merged = facts.known.named.merged.as_deref();
-    let decided = merged.map(|it| decisions(&it.service, &facts.known.named.exports));
+    let decided = merged.map(|merged| decisions(&merged.service, &facts.known.named.exports));
     let decided = decided.unwrap_or_default();
     let line = |export: &&Export| {
         let decides = decided.iter().filter(|(_, by)| *by == export.cluster);

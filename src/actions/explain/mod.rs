@@ -114,7 +114,7 @@ async fn discover(
         Ok(instances) => {
             for (id, health) in instances {
                 let known = observation.registry.instance(&place.key, &id);
-                let is_ours = known.is_some_and(|it| observation.owner.owns(it));
+                let is_ours = known.is_some_and(|attributes| observation.owner.owns(attributes));
                 let counts = if is_ours { &mut discovery.ours } else { &mut discovery.others };
                 *counts.entry(health).or_default() += 1;
             }
@@ -224,8 +224,8 @@ impl Invocation<'_> {
         // A plan changes no object, so nothing is read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let mut imported = joined.import(&members, true, &read_again).await;
-        let import = imported.as_mut().and_then(|it| it.imports.get_mut(name));
-        let of_plan = import.and_then(|it| it.sources.take());
+        let import = imported.as_mut().and_then(|imported| imported.imports.get_mut(name));
+        let of_plan = import.and_then(|import| import.sources.take());
         let exported = exported.as_ref();
         let sources = of_plan.as_ref().unwrap_or(&known.sources);
         let facts = Facts { name, joined, exported, known, sources, members: &members };

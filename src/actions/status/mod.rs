@@ -56,19 +56,19 @@ impl Invocation<'_> {
     async fn unused(&self, registry: &observe::SharedRegistry, mut read: Registry) -> Registry {
         let owner = &self.settings.owner_id;
         let description = description(owner);
-        read.services.retain(|_, it| {
-            it.description.as_ref() == Some(&description)
-                && it.held() == 0
-                && it.unreadable.is_none()
+        read.services.retain(|_, service| {
+            service.description.as_ref() == Some(&description)
+                && service.held() == 0
+                && service.unreadable.is_none()
         });
         let keys = read.services.keys().cloned().collect();
         registry.cloud_map.read_tags(&mut read, &keys).await;
-        read.services.retain(|_, it| match &it.tags {
+        read.services.retain(|_, service| match &service.tags {
             Tags::Unreadable(problem) => {
-                it.unreadable = Some(problem.clone());
+                service.unreadable = Some(problem.clone());
                 true
             }
-            _ => it.is_tagged(owner),
+            _ => service.is_tagged(owner),
         });
         read
     }
@@ -160,10 +160,13 @@ pub type Split = [usize; 5];
 impl Status {
     /// The status of these registries.
     pub fn new(owner: &str, clusters: Vec<String>, registries: Vec<RegistryStatus>) -> Self {
-        let read = |it: &ServiceStatus| it.unreadable.is_none();
-        let whole = |it: &RegistryStatus| {
-            let mut members = it.clustersets.iter().flat_map(|it| &it.members);
-            it.error.is_none() && it.services.iter().all(read) && members.all(|it| !it.unread)
+        let read = |service: &ServiceStatus| service.unreadable.is_none();
+        let whole = |registry: &RegistryStatus| {
+            let mut members =
+                registry.clustersets.iter().flat_map(|clusterset| &clusterset.members);
+            registry.error.is_none()
+                && registry.services.iter().all(read)
+                && members.all(|member| !member.unread)
         };
         let ok = registries.iter().all(whole);
         Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
@@ -211,7 +214,10 @@ impl RegistryStatus {
         Self {
             registry: name,
             error: None,
-            services: services.iter().map(|it| ServiceStatus::new(it, registry, created)).collect(),
+            services: services
+                .iter()
+                .map(|place| ServiceStatus::new(place, registry, created))
+                .collect(),
             clustersets: clustersets.collect(),
         }
     }
@@ -225,13 +231,14 @@ impl RegistryStatus {
 /// The services in the order of their names, without those with the records of clustersets.
 fn places(registry: &Registry) -> BTreeSet<Place> {
     let places = registry.services.keys().map(|key| Place::of(key, registry));
-    places.filter(|it| !record::is_namespace(&it.namespace)).collect()
+    places.filter(|place| !record::is_namespace(&place.namespace)).collect()
 }
 
 impl ServiceStatus {
     fn new(place: &Place, registry: &Registry, created: bool) -> Self {
         let instances = registry.instances(&place.key);
-        let instances = count_each(instances.map(|(id, it)| party(id, it))).into_iter();
+        let instances =
+            count_each(instances.map(|(id, attributes)| party(id, attributes))).into_iter();
         let instances =
             instances.map(|((by, name, owner), count)| Share { by, name, owner, count }).collect();
         let service = &registry.services[&place.key];

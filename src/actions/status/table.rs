@@ -53,7 +53,8 @@ impl Status {
         if let Some(error) = &registry.error {
             return writeln!(f, "! not read: {error}");
         }
-        let lines = lines(self.headings(), registry.services.iter().map(|it| self.row(it)));
+        let lines =
+            lines(self.headings(), registry.services.iter().map(|service| self.row(service)));
         writeln!(f, "{}", lines[0])?;
         for (line, service) in lines[1..].iter().zip(&registry.services) {
             writeln!(f, "{line}")?;

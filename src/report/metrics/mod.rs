@@ -101,7 +101,7 @@ fn write_document<T>(
     subject: &T,
     output: &mut impl io::Write,
 ) -> Result<(), IoStreamError> {
-    let value = |it: &Metric<T>| Some((it.name, it.unit, (it.count)(subject)?));
+    let value = |metric: &Metric<T>| Some((metric.name, metric.unit, (metric.count)(subject)?));
     let values: Vec<_> = metrics.iter().filter_map(value).collect();
     if values.is_empty() {
         return Ok(());
@@ -119,12 +119,18 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
          incomplete",
         |cluster| cluster.whole.then(|| usize::from(cluster.is_complete())),
     ),
-    Metric::counted("Created", "Cloud Map services created", |it| Some(it.counts.created)),
-    Metric::counted("Registered", "instances registered", |it| Some(it.counts.registered)),
-    Metric::counted("Rewritten", "instances whose attributes were repaired", |it| {
-        Some(it.counts.rewritten)
+    Metric::counted("Created", "Cloud Map services created", |cluster| {
+        Some(cluster.counts.created)
     }),
-    Metric::counted("Deregistered", "instances deregistered", |it| Some(it.counts.deregistered)),
+    Metric::counted("Registered", "instances registered", |cluster| {
+        Some(cluster.counts.registered)
+    }),
+    Metric::counted("Rewritten", "instances whose attributes were repaired", |cluster| {
+        Some(cluster.counts.rewritten)
+    }),
+    Metric::counted("Deregistered", "instances deregistered", |cluster| {
+        Some(cluster.counts.deregistered)
+    }),
     Metric::counted(
         "HeldBack",
         "requests that stay out of Cloud Map until the Service's owner acts",
@@ -133,12 +139,12 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
     Metric::counted(
         "Failed",
         "changes that failed, and Cloud Map services that could not be read",
-        |it| Some(it.counts.failed),
+        |cluster| Some(cluster.counts.failed),
     ),
     Metric::counted(
         "Undone",
         "changes that were not attempted, because the run reached its deadline or an earlier change failed",
-        |it| Some(it.counts.undone),
+        |cluster| Some(cluster.counts.undone),
     ),
     Metric::counted(
         "Missing",
@@ -211,7 +217,7 @@ impl ClusterReport {
 
     /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.
     fn is_guarded_again(&self) -> bool {
-        let of_imports = self.multi_cluster.as_ref().and_then(|it| it.guard.as_ref());
+        let of_imports = self.multi_cluster.as_ref().and_then(|member| member.guard.as_ref());
         let guards = [self.guard.as_ref(), of_imports].into_iter();
         guards.filter_map(held).any(|guard| guard.later_look)
     }
@@ -248,7 +254,9 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         |report| Some(planned_changes(report)),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
-        Some(sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister)))
+        Some(sum_of_paging(report, |cluster| {
+            cluster.missing() + cluster.left_undone(Verb::Deregister)
+        }))
     }),
     Metric::seconds(
         "OldestMissing",
@@ -309,8 +317,12 @@ fn unread(report: &Report) -> Option<usize> {
 
 /// Each once: all members of a clusterset see the same.
 fn stale_clusters(report: &Report) -> Option<usize> {
-    let members =
-        || report.clusters.iter().filter_map(|it| Some((it.whole, it.multi_cluster.as_ref()?)));
+    let members = || {
+        report
+            .clusters
+            .iter()
+            .filter_map(|cluster| Some((cluster.whole, cluster.multi_cluster.as_ref()?)))
+    };
     members().find(|(is_whole, _)| *is_whole)?;
     let stale = members().flat_map(|(_, member)| {
         let stale = member.lines.iter().filter(|line| line.code == STALE);

@@ -24,10 +24,12 @@ impl State {
         let health = input
             .choice("HealthStatus", &["HEALTHY", "UNHEALTHY", "ALL", "HEALTHY_OR_ELSE_ALL"])?;
         let (http_name, service) = self.asked_for(input)?;
-        let mut found: Vec<_> =
-            service.discovered(self.now).filter(|(_, it)| has_all(it, &query)).collect();
-        if found.iter().any(|(_, it)| has_all(it, &optional)) {
-            found.retain(|(_, it)| has_all(it, &optional));
+        let mut found: Vec<_> = service
+            .discovered(self.now)
+            .filter(|(_, instance)| has_all(instance, &query))
+            .collect();
+        if found.iter().any(|(_, instance)| has_all(instance, &optional)) {
+            found.retain(|(_, instance)| has_all(instance, &optional));
         }
         service.keep_by_health(&mut found, health.unwrap_or(self.behaviour.default_health_filter));
         let turn = self.calls.len() as u64;

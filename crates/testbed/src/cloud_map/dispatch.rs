@@ -73,8 +73,8 @@ impl State {
             return;
         }
         let of_id = self.services.get(service);
-        let present = of_id.and_then(|it| it.instance(instance));
-        let listed = of_id.and_then(|it| it.instances.get(instance)?.listed(self.now));
+        let present = of_id.and_then(|service| service.instance(instance));
+        let listed = of_id.and_then(|service| service.instances.get(instance)?.listed(self.now));
         let attributes = Input(&accepted.members).map("Attributes").ok().flatten();
         self.guard.before(operation, service, instance, present, listed, attributes.as_ref());
     }
@@ -88,7 +88,7 @@ impl State {
         let output = match fault {
             Some(FaultKind::Empty) => output.map(|_| json!({})),
             Some(FaultKind::WrongType) => output.map(of_wrong_types),
-            fault => fault.and_then(|it| it.error(&accepted.operation)).map_or(output, Err),
+            fault => fault.and_then(|fault| fault.error(&accepted.operation)).map_or(output, Err),
         };
         let mut answer = self.answer(output);
         match fault {

@@ -227,29 +227,32 @@ impl CloudMap {
 impl State {
     /// Notes each watched exporter without a ready endpoint; `cause` is what just happened.
     pub fn check_exporters(&mut self, cause: &str) {
-        let lost = self.exporters.0.iter().filter(|it| !self.is_ready(it));
+        let lost = self.exporters.0.iter().filter(|exporter| !self.is_ready(exporter));
         let lost: Vec<String> =
-            lost.map(|it| format!("{cause}: {it:?} has no ready endpoint")).collect();
+            lost.map(|exporter| format!("{cause}: {exporter:?} has no ready endpoint")).collect();
         self.guard.violations.extend(lost);
     }
 
     fn is_ready(&self, exporter: &Exporter) -> bool {
         let Exporter { namespace, service, cluster } = exporter;
         let own: Vec<&BTreeMap<String, String>> = self
-            .named_services(|it| it == namespace, service)
-            .flat_map(|it| it.present().map(|(_, instance)| &instance.attributes))
-            .filter(|it| it.get("CLUSTER_ID") == Some(cluster))
+            .named_services(|name| name == namespace, service)
+            .flat_map(|service| service.present().map(|(_, instance)| &instance.attributes))
+            .filter(|attributes| attributes.get("CLUSTER_ID") == Some(cluster))
             .collect();
-        let is_record = |it: &BTreeMap<String, String>| {
-            it.get("cloud-map-sync/namespace") == Some(namespace)
-                && it.get("cloud-map-sync/service") == Some(service)
+        let is_record = |attributes: &BTreeMap<String, String>| {
+            attributes.get("cloud-map-sync/namespace") == Some(namespace)
+                && attributes.get("cloud-map-sync/service") == Some(service)
         };
         let mut records = self
-            .named_services(|it| it.starts_with("clusterset."), cluster)
-            .flat_map(|it| it.present().map(|(_, instance)| &instance.attributes));
+            .named_services(|name| name.starts_with("clusterset."), cluster)
+            .flat_map(|service| service.present().map(|(_, instance)| &instance.attributes));
         let is_exported = records.any(is_record)
-            || own.iter().any(|it| !it.contains_key("cloud-map-sync/exporter"));
-        is_exported && own.iter().any(|it| it.get("READY").is_some_and(|it| it == "true"))
+            || own.iter().any(|attributes| !attributes.contains_key("cloud-map-sync/exporter"));
+        is_exported
+            && own
+                .iter()
+                .any(|attributes| attributes.get("READY").is_some_and(|ready| ready == "true"))
     }
 
     fn named_services<'a>(
@@ -259,7 +262,7 @@ impl State {
     ) -> impl Iterator<Item = &'a Service> {
         self.services.values().filter(move |service| {
             let namespace = self.namespaces.get(&service.namespace);
-            service.name == name && namespace.is_some_and(|it| is_namespace(&it.name))
+            service.name == name && namespace.is_some_and(|namespace| is_namespace(&namespace.name))
         })
     }
 }
@@ -298,8 +301,10 @@ impl State {
     }
 
     fn addresses(&self, (namespace, service): &Name) -> BTreeSet<String> {
-        let named = self.named_services(|it| it == namespace, service);
-        let instances = named.flat_map(|it| it.present().map(|(_, instance)| instance));
-        instances.filter_map(|it| it.attributes.get("AWS_INSTANCE_IPV4").cloned()).collect()
+        let named = self.named_services(|name| name == namespace, service);
+        let instances = named.flat_map(|service| service.present().map(|(_, instance)| instance));
+        instances
+            .filter_map(|instance| instance.attributes.get("AWS_INSTANCE_IPV4").cloned())
+            .collect()
     }
 }

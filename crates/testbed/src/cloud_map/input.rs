@@ -60,8 +60,8 @@ impl<'a> Input<'a> {
         let number = value.as_i64().ok_or_else(|| wrong_type(name))?;
         let (least, most) = bounds.into_inner();
         let bound = match number {
-            it if it < least => format!("greater than or equal to {least}"),
-            it if it > most => format!("less than or equal to {most}"),
+            number if number < least => format!("greater than or equal to {least}"),
+            number if number > most => format!("less than or equal to {most}"),
             _ => return Ok(Some(number)),
         };
         let constraint = format!("Member must have value {bound}");

@@ -164,13 +164,13 @@ impl State {
         let service = &self.services[&service_id];
         let shown = service.listed(self.now);
         let shown = shown.filter(|(id, _)| !self.behaviour.unlisted.contains(id.as_str()));
-        let listed = shown.map(|(id, it)| (id, show_instance(id, it)));
+        let listed = shown.map(|(id, instance)| (id, show_instance(id, instance)));
         let (page, token) = page.cut(listed);
         let owner = self.owner_of(&service.namespace);
         Ok(with_token(json!({ "ResourceOwner": owner, "Instances": page }), token))
     }
 }
 
-fn show_instance(id: &str, it: &Instance) -> Value {
-    json!({ "Id": id, "Attributes": it.attributes, "CreatedByAccount": it.created_by })
+fn show_instance(id: &str, instance: &Instance) -> Value {
+    json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by })
 }

@@ -102,8 +102,8 @@ impl State {
             matches!(operation.effect, Effect::CreateNamespace(_))
                 && same(&operation.creator_request_id)
         });
-        duplicate.map_or(Ok(()), |(id, it)| {
-            Err(ApiError::duplicate(it.effect.call(), id, "is in progress"))
+        duplicate.map_or(Ok(()), |(id, operation)| {
+            Err(ApiError::duplicate(operation.effect.call(), id, "is in progress"))
         })
     }
 
@@ -114,15 +114,22 @@ impl State {
             let Effect::CreateNamespace(namespace) = &operation.effect else { return false };
             namespace.name == name
         };
-        if let Some((id, it)) = self.operations.in_flight().find(|(_, it)| is_same(it)) {
-            return Err(ApiError::duplicate(it.effect.call(), id, "is in progress"));
+        if let Some((id, operation)) =
+            self.operations.in_flight().find(|(_, operation)| is_same(operation))
+        {
+            return Err(ApiError::duplicate(operation.effect.call(), id, "is in progress"));
         }
         let stays = self.behaviour.completed_operation_stays;
-        let has_ended =
-            |it: &Operation| it.succeeded().is_some_and(|ended| self.now < ended + stays);
-        let completed = self.operations.all().iter().find(|(_, it)| is_same(it) && has_ended(it));
-        completed.map_or(Ok(()), |(id, it)| {
-            Err(ApiError::duplicate(it.effect.call(), id, "has completed"))
+        let has_ended = |operation: &Operation| {
+            operation.succeeded().is_some_and(|ended| self.now < ended + stays)
+        };
+        let completed = self
+            .operations
+            .all()
+            .iter()
+            .find(|(_, operation)| is_same(operation) && has_ended(operation));
+        completed.map_or(Ok(()), |(id, operation)| {
+            Err(ApiError::duplicate(operation.effect.call(), id, "has completed"))
         })
     }
 

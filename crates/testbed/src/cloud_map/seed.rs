@@ -285,7 +285,7 @@ impl CloudMap {
 
     /// The id of a namespace by its name.
     pub fn find_namespace(&self, name: &str) -> Option<String> {
-        self.namespaces().into_iter().find(|(_, it)| it == name).map(|(id, _)| id)
+        self.namespaces().into_iter().find(|(_, known)| known == name).map(|(id, _)| id)
     }
 }
 

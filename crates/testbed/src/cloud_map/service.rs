@@ -267,7 +267,8 @@ impl State {
 
     fn summarize_service(&self, id: &str, service: &Service) -> Value {
         let namespace = self.namespaces.get(&service.namespace);
-        let is_counted = namespace.is_none_or(|it| it.name != self.behaviour.uncounted);
+        let is_counted =
+            namespace.is_none_or(|namespace| namespace.name != self.behaviour.uncounted);
         let counted = if is_counted { service.listed(self.now).count() } else { 0 };
         let mut shown = json!({
             "Id": id,

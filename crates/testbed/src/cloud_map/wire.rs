@@ -30,8 +30,8 @@ pub struct Accepted {
 
 /// Reads a request, or says why the front end refuses it.
 pub fn accept(operation: &str, request: &Request<Bytes>) -> Checked<Accepted> {
-    let header = |name| request.headers().get(name).and_then(|it| it.to_str().ok());
-    let content_type = header("content-type").and_then(|it| it.split(';').next());
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let content_type = header("content-type").and_then(|value| value.split(';').next());
     let is_posted = request.method() == "POST" && request.uri().path() == "/";
     if !is_posted || content_type != Some(CONTENT_TYPE) {
         return Err(unknown_operation());

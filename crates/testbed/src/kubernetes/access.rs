@@ -94,10 +94,11 @@ impl User {
     /// Whether the rules let the user at a resource.
     pub fn check_resource(&self, verb: &str, target: &Target) -> Result<(), Failure> {
         let resource = target.qualified();
-        let is_right =
-            |it: &Right| it.verb == verb && it.group == target.group && it.resource == resource;
+        let is_right = |right: &Right| {
+            right.verb == verb && right.group == target.group && right.resource == resource
+        };
         let is_withdrawn = || self.withdrawn.iter().any(is_right);
-        let granted = || ALWAYS.iter().chain(&self.rules).any(|it| it.grants(verb, target));
+        let granted = || ALWAYS.iter().chain(&self.rules).any(|rule| rule.grants(verb, target));
         let of_group = || self.is_member(BOUND_GROUP) && granted() && !is_withdrawn();
         if self.is_administrator() || of_group() {
             return Ok(());

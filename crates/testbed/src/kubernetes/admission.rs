@@ -35,7 +35,7 @@ impl Policy {
             return Ok(());
         }
         let refused = |text: &str| Err(Failure::denied_by_policy(resource, name, text));
-        let is_excluded = self.excluded.iter().any(|it| it == namespace);
+        let is_excluded = self.excluded.iter().any(|excluded| excluded == namespace);
         if is_excluded && after.is_some() {
             return refused(
                 "NamespaceExcluded: cloud-map-sync creates and changes nothing in this namespace",
@@ -88,15 +88,15 @@ fn is_derived(name: &str) -> bool {
 fn is_imported(name: &str) -> bool {
     let parts: Vec<&str> = name.split('-').collect();
     let ["imported", hash, source, number] = parts[..] else { return false };
-    let is_hex = |it: u8| it.is_ascii_digit() || (b'a'..=b'f').contains(&it);
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     is_hash(hash)
         && source.len() == 8
         && source.bytes().all(is_hex)
         && !number.is_empty()
-        && number.bytes().all(|it| it.is_ascii_digit())
+        && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_hash(text: &str) -> bool {
-    let is_digit = |it: u8| it.is_ascii_digit() || (b'a'..=b'v').contains(&it);
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'v').contains(&byte);
     text.len() == 10 && text.bytes().all(is_digit)
 }

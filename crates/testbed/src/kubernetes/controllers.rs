@@ -52,7 +52,7 @@ impl World {
 
     fn show_pods(&mut self, service: &Value, before: &[Pod], now: &[Pod]) {
         let (namespace, _) = place_of(service);
-        for gone in before.iter().filter(|pod| now.iter().all(|it| it.name != pod.name)) {
+        for gone in before.iter().filter(|pod| now.iter().all(|other| other.name != pod.name)) {
             self.store.remove(&PODS, &namespace, &gone.name);
         }
         for pod in now {

@@ -71,8 +71,10 @@ fn group(name: &str, world: &World) -> Value {
 }
 
 fn resources(group: &str, version: &str, world: &World) -> Option<Value> {
-    let known = RESOURCES.iter().filter(|it| {
-        it.group == group && it.versions.contains(&version) && world.serves(it, version)
+    let known = RESOURCES.iter().filter(|resource| {
+        resource.group == group
+            && resource.versions.contains(&version)
+            && world.serves(resource, version)
     });
     let resources: Vec<Value> = known.flat_map(|resource| entries(resource)).collect();
     let group_version =
@@ -122,7 +124,8 @@ fn openapi(path: &str, world: &World) -> Option<Value> {
         return Some(json!({"paths": entries.collect::<Map<_, _>>()}));
     }
     let (group, version) = path.strip_prefix("/openapi/v3/apis/")?.split_once('/')?;
-    let kinds = served(world).filter(|(it, served)| it.group == group && *served == version);
+    let kinds =
+        served(world).filter(|(resource, served)| resource.group == group && *served == version);
     let schemas: Map<_, _> = kinds
         .map(|(resource, version)| {
             (schema_name(resource, version), component(resource, version, world))
@@ -138,7 +141,8 @@ fn openapi(path: &str, world: &World) -> Option<Value> {
 
 fn served(world: &World) -> impl Iterator<Item = (&'static Resource, &'static str)> + '_ {
     let custom = RESOURCES.into_iter().filter(|resource| resource.custom);
-    let versions = custom.flat_map(|it| it.versions.iter().map(move |version| (it, *version)));
+    let versions = custom
+        .flat_map(|resource| resource.versions.iter().map(move |version| (resource, *version)));
     versions.filter(|(resource, version)| world.serves(resource, version))
 }
 

@@ -191,7 +191,9 @@ fn merge_conditions(object: &Value, applied: &Value, manager: &Manager<'_>) -> A
 
 /// The types of these that differ between two lists.
 fn changed(before: &[Value], after: &[Value], of: &Types) -> Types {
-    let find = |list: &[Value], kind: &str| list.iter().find(|it| kind_of(it) == kind).cloned();
+    let find = |list: &[Value], kind: &str| {
+        list.iter().find(|condition| kind_of(condition) == kind).cloned()
+    };
     of.iter().filter(|kind| find(before, kind) != find(after, kind)).cloned().collect()
 }
 

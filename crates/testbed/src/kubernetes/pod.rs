@@ -140,7 +140,7 @@ pub(super) fn ports_of(service: &Value) -> Vec<Value> {
 }
 
 fn of_pods(port: &Value) -> Value {
-    let target = Some(&port["targetPort"]).filter(|it| !it.is_null());
+    let target = Some(&port["targetPort"]).filter(|target| !target.is_null());
     let mut found = json!({
         "name": port["name"].as_str().unwrap_or_default(),
         "port": target.unwrap_or(&port["port"]),
@@ -166,7 +166,7 @@ impl ClusterIp {
     /// Adds a TCP port whose target is the same number; the name may be empty.
     #[must_use]
     pub fn port(self, name: &str, number: u16) -> Self {
-        self.with(|it| it.port(name, number))
+        self.with(|service| service.port(name, number))
     }
 
     /// Adds a port of any protocol with another target.
@@ -178,19 +178,19 @@ impl ClusterIp {
         number: u16,
         target: impl Into<Value>,
     ) -> Self {
-        self.with(|it| it.port_of(protocol, name, number, target))
+        self.with(|service| service.port_of(protocol, name, number, target))
     }
 
     /// Sets the address families, in their order.
     #[must_use]
     pub fn families(self, families: &[&'static str]) -> Self {
-        self.with(|it| it.families(families))
+        self.with(|service| service.families(families))
     }
 
     /// Sets any member of the spec.
     #[must_use]
     pub fn spec(self, key: &str, value: impl Into<Value>) -> Self {
-        self.with(|it| it.spec(key, value))
+        self.with(|service| service.spec(key, value))
     }
 
     /// Does whatever the builder of headless Services can.

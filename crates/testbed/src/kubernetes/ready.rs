@@ -55,10 +55,10 @@ impl World {
         let ips = import["spec"]["ips"].as_array().cloned().unwrap_or_default();
         let services = self.store.all(&SERVICES, namespace);
         let leads = |ip: &Value| {
-            let service = services.iter().find(|it| it["spec"]["clusterIP"] == *ip);
+            let service = services.iter().find(|service| service["spec"]["clusterIP"] == *ip);
             let label = "kubernetes.io/service-name";
-            service.is_some_and(|it| {
-                self.has_ready_endpoint(namespace, label, &it["metadata"]["name"])
+            service.is_some_and(|service| {
+                self.has_ready_endpoint(namespace, label, &service["metadata"]["name"])
             })
         };
         let dead = ips.iter().find(|ip| !leads(ip));

@@ -66,7 +66,7 @@ pub fn record(method: &Method, write: &Write<'_>, before: Option<&Value>, after:
 fn remove_what_the_server_sets(object: &mut Value) {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     let Some(metadata) = metadata else { return };
-    metadata.retain(|key, _| !OF_THE_SERVER.iter().chain(&OF_AN_OBJECT).any(|it| it == key));
+    metadata.retain(|key, _| !OF_THE_SERVER.iter().chain(&OF_AN_OBJECT).any(|known| known == key));
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
     for owner in owners.into_iter().flatten() {
         owner["uid"] = ANY_UID.into();

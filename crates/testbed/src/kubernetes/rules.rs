@@ -66,14 +66,16 @@ fn of_file(file: &str, role: &str) -> Vec<Rule> {
 /// The rules of a ClusterRole that a ClusterRoleBinding gives to the group.
 fn of_documents(text: &str, role: &str) -> Vec<Rule> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML of the deployment");
-    let is_bound = documents.iter().any(|it| {
-        let subjects = it["subjects"].as_array().into_iter().flatten();
-        it["kind"] == "ClusterRoleBinding"
-            && it["roleRef"]["name"] == role
-            && subjects.into_iter().any(|it| it["kind"] == "Group" && it["name"] == BOUND_GROUP)
+    let is_bound = documents.iter().any(|document| {
+        let subjects = document["subjects"].as_array().into_iter().flatten();
+        document["kind"] == "ClusterRoleBinding"
+            && document["roleRef"]["name"] == role
+            && subjects
+                .into_iter()
+                .any(|subject| subject["kind"] == "Group" && subject["name"] == BOUND_GROUP)
     });
-    let roles = documents.iter().filter(|it| it["kind"] == "ClusterRole");
-    let role = roles.filter(|it| is_bound && it["metadata"]["name"] == role);
+    let roles = documents.iter().filter(|document| document["kind"] == "ClusterRole");
+    let role = roles.filter(|document| is_bound && document["metadata"]["name"] == role);
     let rules = role.flat_map(|role| role["rules"].as_array().into_iter().flatten());
     rules.flat_map(Rule::read).collect()
 }

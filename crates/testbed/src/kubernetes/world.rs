@@ -166,8 +166,9 @@ impl World {
             return Vec::new();
         }
         let names_it = |owner: &Value| owner["uid"] == object["metadata"]["uid"];
-        let goes = |it: &Value| {
-            *of == NAMESPACES || owners(it).iter().any(names_it) && is_orphan(&self.store, it)
+        let goes = |dependent: &Value| {
+            *of == NAMESPACES
+                || owners(dependent).iter().any(names_it) && is_orphan(&self.store, dependent)
         };
         let resources = RESOURCES.into_iter().filter(|resource| resource.namespaced);
         let all = resources.flat_map(|resource| {

@@ -234,5 +234,5 @@ pub fn delete(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
 
 /// Whether a finalizer keeps an object.
 pub fn is_held(object: &Value) -> bool {
-    object["metadata"]["finalizers"].as_array().is_some_and(|it| !it.is_empty())
+    object["metadata"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty())
 }

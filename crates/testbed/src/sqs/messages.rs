@@ -85,13 +85,13 @@ impl Queue {
         let mut state = self.state();
         let now = state.now;
         let most = state.most_receives.unwrap_or(u32::MAX);
-        let back = state.in_flight.extract_if(.., |it| it.visible_from <= now);
-        let mut waiting: Vec<Message> = back.map(|it| it.message).collect();
+        let back = state.in_flight.extract_if(.., |in_flight| in_flight.visible_from <= now);
+        let mut waiting: Vec<Message> = back.map(|in_flight| in_flight.message).collect();
         waiting.extend(state.waiting.drain(..));
         for message in &mut waiting {
             message.receives += 1;
         }
-        let (dead, received) = waiting.into_iter().partition(|it| it.receives > most);
+        let (dead, received) = waiting.into_iter().partition(|message| message.receives > most);
         state.dead.extend::<Vec<Message>>(dead);
         let received: Vec<Message> = received;
         let visible_from = now + VISIBILITY;
@@ -108,13 +108,13 @@ impl Queue {
 
     /// Deletes received messages by their ids, as Lambda does with those that a function has not failed.
     pub fn delete(&self, ids: &[String]) {
-        self.state().in_flight.retain(|it| !ids.contains(&it.message.id));
+        self.state().in_flight.retain(|in_flight| !ids.contains(&in_flight.message.id));
     }
 
     /// The time until a message that was received is visible again.
     pub fn until_next(&self) -> Option<Duration> {
         let state = self.state();
-        let next = state.in_flight.iter().map(|it| it.visible_from).min();
+        let next = state.in_flight.iter().map(|in_flight| in_flight.visible_from).min();
         next.map(|at| at.saturating_sub(state.now))
     }
 
@@ -134,7 +134,8 @@ impl Queue {
     }
 
     fn change(&self, entry: &Value) -> Result<(), (&'static str, String)> {
-        let seconds = entry["VisibilityTimeout"].as_u64().filter(|it| *it <= LONGEST_TIMEOUT);
+        let seconds =
+            entry["VisibilityTimeout"].as_u64().filter(|seconds| *seconds <= LONGEST_TIMEOUT);
         let invalid = || {
             let text =
                 "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
@@ -145,7 +146,7 @@ impl Queue {
         let mut state = self.state();
         let now = state.now;
         let mut of_queue = state.in_flight.iter_mut();
-        let found = of_queue.find(|it| receipt(&it.message) == handle);
+        let found = of_queue.find(|in_flight| receipt(&in_flight.message) == handle);
         let Some(found) = found else {
             let text =
                 format!("The input receipt handle \"{handle}\" is not a valid receipt handle.");
