@@ -110,6 +110,9 @@ impl ClustersetExplanation {
     }
 
     fn add_import(&mut self, facts: &Facts<'_>, imported: Option<Imported>) {
+        if let Some(obstacle) = &facts.joined.unread_imports {
+            return self.add_obstacle(obstacle);
+        }
         let (Some(imported), Some(objects)) = (imported, &facts.joined.objects) else {
             let detail = "this cluster does not import (MULTI_CLUSTER is export)";
             return self.add(CheckOutcome::Ok, "import", detail);

@@ -52,6 +52,18 @@ async fn export_that_is_as_it_should_be_has_no_problems() {
 }
 
 #[tokio::test]
+async fn imports_that_cannot_be_read_are_a_problem_and_not_a_cluster_that_only_exports() {
+    let members = Members::in_step(&["10.0.0.1"]).await;
+    members.green.refuse("/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceimports", 403);
+
+    let explanation = explain(&members, "green", "web").await;
+
+    assert!(!explanation.ok, "{explanation}");
+    explanation.assert_says(&["! obstacle   (Unreadable): cannot get serviceimports shop/web"]);
+    assert!(!explanation.to_string().contains("does not import"), "{explanation}");
+}
+
+#[tokio::test]
 async fn each_exporter_has_what_it_decides_and_each_port_its_clusters() {
     let members = Members::with_web(&["10.0.0.1"]).await;
     let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
