@@ -117,7 +117,7 @@ impl GuardStatus {
         let mut sentences = Vec::new();
         if let (Some(first_seen), Some(lifts_from)) = (self.first_seen(), self.lifts_from()) {
             sentences.push(format!(
-                "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
+                "first seen {first_seen}; a full sync lets the same loss pass from {lifts_from} on; {confirm} lets it pass at once"
             ));
         }
         if !self.without_note.is_empty() {
@@ -125,7 +125,7 @@ impl GuardStatus {
             let names = join_first(&self.without_note, NAMED);
             let plural = if self.without_note.len() == 1 { "" } else { "s" };
             sentences.push(format!(
-                "no later run can know of the loss of {owner}{plural} {names}, since it could not be noted, so these {noun} stay until {confirm}"
+                "no later run can know of the loss of {owner}{plural} {names}, since it could not be noted, so these {noun} stay until you invoke {confirm}"
             ));
         }
         sentences.join("; ")

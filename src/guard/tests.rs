@@ -214,11 +214,11 @@ fn sentence_names_what_could_not_be_noted() {
     let confirm =
         r#"{"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#;
     let seen = format!(
-        "first seen 2026-11-21T10:00:00Z; the full sync lets the same loss pass from 2026-11-21T10:10:00Z on, {confirm} at once"
+        "first seen 2026-11-21T10:00:00Z; a full sync lets the same loss pass from 2026-11-21T10:10:00Z on; {confirm} lets it pass at once"
     );
     let of = |names: &str| {
         format!(
-            "no later run can know of the loss of {names}, since it could not be noted, so these instances stay until {confirm}"
+            "no later run can know of the loss of {names}, since it could not be noted, so these instances stay until you invoke {confirm}"
         )
     };
     assert_eq!(until(&[]), ((true, true), false, seen.clone()));

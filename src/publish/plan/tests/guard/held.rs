@@ -67,14 +67,14 @@ fn what_is_held_says_who_loses_since_when_and_what_ends_it() {
     assert_snapshot!(world.planned(), @r#"
     shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     shop/b: rewrite http/b b-0: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
-    ! shop/a http/a: 2 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
-    ! shop/b http/b: 3 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
+    ! shop/a http/a: 2 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once (Guard)
+    ! shop/b http/b: 3 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once (Guard)
     "#);
     let alone = shops(&[("a", 8, None), ("b", 1, Some(1))]);
-    assert_snapshot!(alone.plan().guard.expect("held").to_string(), @r#"Service shop/a, which is not in the cluster, would lose 8 of 9 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once"#);
+    assert_snapshot!(alone.plan().guard.expect("held").to_string(), @r#"Service shop/a, which is not in the cluster, would lose 8 of 9 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once"#);
     let many: Vec<String> = (0..9).map(|index| format!("s{index}")).collect();
     let many: Vec<Shop<'_>> = many.iter().map(|name| (name.as_str(), 2, None)).collect();
-    assert_snapshot!(shops(&many).plan().guard.expect("held").to_string(), @r#"Services shop/s0, shop/s1, shop/s2 and 6 more would lose 18 of 18 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once"#);
+    assert_snapshot!(shops(&many).plan().guard.expect("held").to_string(), @r#"Services shop/s0, shop/s1, shop/s2 and 6 more would lose 18 of 18 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once"#);
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn registrations_and_rewrites_go_on_while_removals_are_held() {
     shop/a: register http/a: 10.0.0.9 (pod three)
     shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
     shop/b: rewrite http/b b-0: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
-    ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
-    ! shop/b http/b: 4 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
+    ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once (Guard)
+    ! shop/b http/b: 4 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once (Guard)
     "#);
 }
 
@@ -154,7 +154,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
     // A loss that a full sync holds is not removed piece by piece.
     let held_before = seen(shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 3, Some(3))]));
-    assert_snapshot!(lines_of(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that are left to the full sync: first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
+    assert_snapshot!(lines_of(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that are left to the full sync: first seen 2026-11-21T10:51:00Z; a full sync lets the same loss pass from 2026-11-21T11:01:00Z on; {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} lets it pass at once (Guard)"#);
     let forgotten = at(held_before, NOW + minutes(61));
     assert_eq!(lost(&part(forgotten, &one("a")), "a"), 3);
 }
