@@ -97,10 +97,10 @@ impl<'a> Members<'a> {
             Some(holder) if self.served.is_exporter(holder) => {
                 Source::Cluster(read.filter(|read| read.arn == holder.cluster))
             }
-            // Its id may be another cluster's, or that of one which did not answer: only the record shows it.
-            None if self.served.exports(cluster) || self.has_silent_member_without_a_record() => {
-                Source::Cluster(None)
-            }
+            // A served cluster states the id of another one, so nothing of that one was asked for. Or there is no record, which
+            // alone shows the cluster of an id: it may be one that did not answer.
+            _ if self.served.exports(cluster) => Source::Cluster(None),
+            None if self.has_silent_member_without_a_record() => Source::Cluster(None),
             _ => Source::CloudMap,
         }
     }

@@ -8,6 +8,7 @@ use cloud_map_sync::model::Line;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::many::Many;
 use super::{
     CLUSTER_ID, Members, SLICES, condition, exported, imported, in_full, obstacle_lines, obstacles,
     part, pods, service, web, writes,
@@ -187,6 +188,27 @@ async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
     let answer = invoke(&members.function, &batch_about("green", "web")).await;
 
     members.assert_imported("web", "blue 10.0.0.1:8080", &format!("{:?}", answer.report));
+}
+
+/// The holder is of another function, so Cloud Map would be its source. A served cluster states its id by mistake, so nothing
+/// of the holder was asked for.
+#[tokio::test]
+async fn message_beside_a_cluster_with_a_taken_id_takes_nothing_of_the_holder_out_of_an_import() {
+    let many = Many::start(3, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
+    let of_holder = many.new_function(&[("CLUSTERS", "c0")]).await;
+    let of_others = many.new_function(&[("CLUSTERS", "c1,c2")]).await;
+    for function in [&of_holder, &of_others, &of_holder, &of_others] {
+        sync(function).await;
+    }
+    assert_eq!(imported(&many.clusters[2], "web"), "c0 10.0.0.1:8080");
+    many.clusters[1].cluster_property(CLUSTER_ID, "c0");
+
+    for function in [&of_others, &many.new_function(&[("CLUSTERS", "c1,c2")]).await] {
+        let answer = invoke(function, &batch_about("c2", "web")).await;
+        let said = format!("{:?}", answer.report);
+        assert_eq!(imported(&many.clusters[2], "web"), "c0 10.0.0.1:8080", "{said}");
+    }
 }
 
 /// Which of two namespaces has the records shows only under the id that the cluster had.
