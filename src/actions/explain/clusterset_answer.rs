@@ -92,10 +92,10 @@ impl ClustersetExplanation {
         for condition in &present {
             self.add(CheckOutcome::of(!is_bad(condition)), "export", describe(condition));
         }
-        let merged = facts.known.named.merged.as_deref();
+        let merged = facts.known.named.merged_of_all();
         let outcome = exported.and_then(|exported| exported.outcomes.get(facts.name));
         let to_come = outcome.and_then(|outcome| {
-            conditions_to_apply(export, outcome, merged, facts.joined.invocation.now)
+            conditions_to_apply(export, outcome, merged.as_deref(), facts.joined.invocation.now)
         });
         for condition in to_come.unwrap_or_default() {
             let is_same = |other: &&Condition| {
