@@ -14,7 +14,8 @@ use k8s_openapi::api::discovery::v1::EndpointConditions;
 
 use super::object::{EndpointSlice, ObjectPort, SliceEntry, TargetRef, parse_address};
 use crate::model::{
-    ENDPOINTS_OF_SERVICE, Endpoint, Health, NoAddress, fingerprint, is_dns_subdomain, is_label_word,
+    ENDPOINTS_OF_SERVICE, Endpoint, Health, NoAddress, PORTS_OF_ENDPOINT, fingerprint,
+    is_dns_subdomain, is_label_word,
 };
 
 /// The address type of slices with host names.
@@ -56,7 +57,7 @@ impl CollectedEndpoints {
         self.truncated |= is_over_capacity(&slice.metadata.annotations);
         let ports = slice.ports.iter();
         let ports = ports.filter_map(|port| Some((port.name.clone(), port.number()?)));
-        let ports: Ports = Arc::new(ports.collect());
+        let ports: Ports = Arc::new(limited(ports.collect()));
         let is_fqdn = slice.address_type == FQDN;
         for entry in slice.endpoints {
             let Some((key, endpoint)) = from_entry(entry, is_fqdn, &ports) else { continue };
@@ -261,9 +262,18 @@ fn add_parts(known: &mut Endpoint, entry: Endpoint) {
     known.malformed = known.malformed.take().or(entry.malformed);
     known.pod = known.pod.take().or(entry.pod);
     known.zone = known.zone.take().or(entry.zone);
-    if known.ports != entry.ports {
+    if entry.ports.keys().any(|name| !known.ports.contains_key(name)) {
         let mut ports = Arc::unwrap_or_clone(entry.ports);
         ports.append(&mut known.ports.as_ref().clone());
-        known.ports = Arc::new(ports);
+        known.ports = Arc::new(limited(ports));
     }
+}
+
+/// The first ports by name. Kubernetes documents 100 ports as the most of an EndpointSlice, and does not enforce it: two slices
+/// of a tenant with 1,000 endpoints and thousands of ports each would take all of the function's memory.
+fn limited(mut ports: BTreeMap<String, u16>) -> BTreeMap<String, u16> {
+    while ports.len() > PORTS_OF_ENDPOINT {
+        ports.pop_last();
+    }
+    ports
 }

@@ -40,6 +40,8 @@ pub const NAMES_OF_SERVICE: usize = 100;
 /// The most endpoints of a Service that are kept. Clusters that the function serves import them from there, also those for
 /// which Cloud Map has no room.
 pub const ENDPOINTS_OF_SERVICE: usize = INSTANCES_OF_SERVICE;
+/// The most ports of a slice, and of an endpoint.
+pub const PORTS_OF_ENDPOINT: usize = 100;
 /// The most instances that a Service wants under a name, which is also Cloud Map's limit for a service.
 pub const INSTANCES_OF_NAME: usize = 1000;
 /// The most instances that a Service wants under all its names; the first ones have them.
