@@ -124,7 +124,7 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     match object::scope(&written.resource, Some(&version), &written.metadata) {
         // Other API groups have resources of the same name, such as Knative's services.
         Err(Unusable::Imported | Unusable::UnknownKind { .. }) => Ok(None),
-        Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
+        Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().transpose(),
         scope => scope.map(Some),
     }
 }
@@ -171,8 +171,10 @@ impl AuditEvent {
 impl ObjectReference {
     /// The scope of a namespace. The reference has no name for an object with a generated name, nor for a write to all
     /// objects of a namespace.
-    fn namespace_scope(&self) -> Result<Scope, Unusable> {
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        Ok(Scope::inside(object::check_namespace(namespace)?, None))
+    ///
+    /// `None` for a namespace that is created with a generated name: it has no Service yet.
+    fn namespace_scope(&self) -> Option<Result<Scope, Unusable>> {
+        let namespace = self.metadata.namespace.as_deref()?;
+        Some(object::check_namespace(namespace).map(|namespace| Scope::inside(namespace, None)))
     }
 }

@@ -60,6 +60,9 @@ fn a_finished_write_names_its_service() {
     // The API server names the namespace in both fields.
     let namespace =
         json!({"resource": "namespaces", "namespace": "shop", "name": "shop", "apiVersion": "v1"});
+    // A namespace of `generateName`: nothing is in it yet.
+    let unnamed = event("create", &json!({ "resource": "namespaces", "apiVersion": "v1" }));
+    assert_eq!(scope_of(&unnamed), None);
     let rows = [
         (event("patch", &service), "blue/shop/web"),
         (event("delete", &endpoints), "blue/shop/web"),
