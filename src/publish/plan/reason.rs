@@ -490,9 +490,9 @@ fn malformed_address(text: &str) -> String {
 fn until_next(old: Option<&String>) -> String {
     match old {
         Some(old) => format!(
-            "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
+            "the instance under the former name {old} stays until one is registered under this name, which is tried again within ten minutes"
         ),
-        None => "the next run tries again".to_owned(),
+        None => "it is tried again within ten minutes".to_owned(),
     }
 }
 

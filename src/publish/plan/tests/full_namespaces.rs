@@ -48,7 +48,7 @@ fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
         .http("web", [("c", task(1))]);
     assert_snapshot!(refused(&world), @r"
     shop/api: rewrite http/api b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
+    ! shop/web http/web: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; it is tried again within ten minutes (LimitExceeded)
     ");
     // If a single replica moves, the name is not without an instance.
     let single = World::of(ready("web", &[2])).http("web", [("a", stands("web", 1))]);
@@ -97,7 +97,7 @@ fn a_renamed_service_of_one_instance_waits_with_both_names() {
         .http("new", []);
     assert_snapshot!(refused(&world), @r"
     shop/web: deregister http/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
-    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
+    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which is tried again within ten minutes (LimitExceeded)
     ");
     let mut simulation = full(world);
     assert_eq!(simulation.sync(&Selection::Everything), 0);
@@ -200,8 +200,8 @@ fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
     shop/next-b: deregister http/b i-7: 10.0.0.7 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
     shop/next-b: deregister http/b i-8: 10.0.0.8 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
     shop/next-b: deregister http/b i-9: 10.0.0.9 (pod one): Service shop/web asks for another name now; stays until Service shop/next-b has an instance under this name and every endpoint is registered under the new name of Service shop/web
-    ! shop/next-a http/a: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
-    ! shop/next-b http/b: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
-    ! shop/web http/new: 1 of 9 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
+    ! shop/next-a http/a: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; it is tried again within ten minutes (LimitExceeded)
+    ! shop/next-b http/b: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; it is tried again within ten minutes (LimitExceeded)
+    ! shop/web http/new: 1 of 9 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; it is tried again within ten minutes (LimitExceeded)
     ");
 }
