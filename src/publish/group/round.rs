@@ -100,6 +100,10 @@ impl GroupSync<'_> {
         self.observation = read;
         self.note_found();
         let left = self.take_open();
+        // No plan of a group has notes. These are made again, on the instance as it is then.
+        let (notes, left) =
+            left.into_iter().partition(|planned| planned.change.stage() == Stage::Note);
+        self.notes.extend::<Vec<PlannedChange>>(notes);
         self.fail_unreadable(left);
         self.explained = 0;
         self.adopt_plan(plan);

@@ -8,9 +8,9 @@ use insta::assert_snapshot;
 use super::promises::our_addresses;
 use super::simulation::{Course, Simulation};
 use super::world::{A, CNAME, Kubernetes, World, key, own, pod, pods, service};
-use crate::model::{Attributes, Outcome, Selection, ServiceRef};
+use crate::model::{Attributes, Outcome, Place, Selection, ServiceRef};
 use crate::publish::group::{Effect, GroupSync, Step};
-use crate::publish::plan::{Change, Permits, Task, in_groups, plan};
+use crate::publish::plan::{Change, Difference, Permits, Task, in_groups, plan};
 
 /// `shop/web` changed its name from `dns/old` to `dns/new`, and `shop/next` takes over `dns/old`.
 fn left(web: Kubernetes, old: &[(&str, Attributes)], new: &[(&str, Attributes)]) -> World {
@@ -274,4 +274,45 @@ fn registration_that_is_put_back_waits_for_the_rates_as_well() {
         assert!(registration.starts_with("register"), "{registration}");
     }
     assert!(matches!(group.next(true), Step::Done));
+}
+
+/// Another run has an operation under way on the instance. No plan of a group makes the note again.
+#[test]
+fn note_that_meets_another_operation_is_written_again() {
+    let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1])));
+    let observed =
+        world.dns("web", [own("a", "shop/web", "10.0.0.1")]).observed(&Selection::Everything);
+    let note = Change::Note {
+        place: Place::new("dns", "web", key("dns/web")),
+        instance: "a".to_owned(),
+        service: ServiceRef::new("shop", "web"),
+        difference: Difference { attribute: "note".into(), present: None, wanted: None },
+        text: Some("seen".to_owned()),
+    };
+    let changes = BTreeMap::from([(ServiceRef::new("shop", "web"), vec![note])]);
+    let permits = Permits::default();
+    let in_vain = BTreeSet::new();
+    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+    for effect in [Effect::Contested, Effect::Is(Outcome::Applied)] {
+        let mut notes = 0;
+        while notes == 0 {
+            match group.next(true) {
+                Step::Make(changes) => {
+                    for planned in changes {
+                        let is_note = matches!(planned.change, Change::Note { .. });
+                        notes += usize::from(is_note);
+                        let effect =
+                            if is_note { effect.clone() } else { Effect::Is(Outcome::Applied) };
+                        group.record(planned, effect);
+                    }
+                }
+                Step::Read(_) => group.observed(observed.clone()),
+                step => panic!("{effect:?}: {step:?}"),
+            }
+        }
+    }
+    let settled = group.into_results().settled;
+    let notes = settled.iter().filter(|made| matches!(made.change, Change::Note { .. }));
+    let outcomes: Vec<_> = notes.map(|made| made.outcome.clone()).collect();
+    assert_eq!(outcomes, [Ok(Outcome::Applied)]);
 }
