@@ -158,7 +158,10 @@ impl<'a> Execution<'a> {
             return Published { report, held_back, created, standing: BTreeSet::new() };
         }
         let mut comparison = Cow::Borrowed(observation);
-        let mut permits = permits(self.task, observation, &plan);
+        let mut permits = match may_remove(self.task, observation) {
+            true => Permits::of(&plan),
+            false => Permits::default(),
+        };
         plan.leave_out(made.made());
         let mut done = Done::default();
         done.add(made);
@@ -182,6 +185,9 @@ impl<'a> Execution<'a> {
             permits = Permits::of(&again).and(&permits);
             plan.judge_again(again);
             done.add(made);
+        }
+        if !may_remove(self.task, observation) {
+            plan.hold_back_removals();
         }
         let in_vain = std::mem::take(&mut done.in_vain);
         let due = Due {
@@ -322,14 +328,10 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// The permits for the removals of a judged plan. A full sync gives none before all services that have instances were
+/// Whether the removals of a judged plan have permits. A full sync gives none before all services that have instances were
 /// asked: what it does not know may be what a removal waits for.
-fn permits(task: Task<'_>, observation: &Observation, plan: &Plan) -> Permits {
-    if task.is_sync() && observation.extent.is_whole() && !observation.registry.is_whole() {
-        Permits::default()
-    } else {
-        Permits::of(plan)
-    }
+fn may_remove(task: Task<'_>, observation: &Observation) -> bool {
+    !task.is_sync() || !observation.extent.is_whole() || observation.registry.is_whole()
 }
 
 /// The groups that a comparison has changes for.

@@ -184,6 +184,24 @@ async fn loss_among_services_that_were_never_read_waits_until_they_are() {
     assert_eq!((report.counts.deregistered, registered(&fleet)), (SERVICES, SERVICES), "{report}");
 }
 
+/// Nothing of it is past the limits of the guard.
+#[tokio::test]
+async fn removal_before_all_services_were_read_waits_with_a_line() {
+    let fleet = large().await;
+    let function = fleet.function_with(&[("GUARD_MINIMUM", "1000")]).await.with_most_reads(READS);
+    (0..SERVICES).for_each(|service| fleet.pods(&name(service), &[&address(service, 1)]));
+
+    let report = sync(&function).await;
+
+    assert_eq!((report.counts.deregistered, registered(&fleet)), (0, 2 * SERVICES), "{report}");
+    let reasons = BTreeSet::from_iter(held_back(&report));
+    assert_eq!(reasons, BTreeSet::from(["Waiting"]), "{report}");
+    let text = "stays until a full sync has read every Cloud Map service";
+    assert!(report.to_string().contains(text), "{report}");
+    sync(&function).await;
+    assert_eq!(registered(&fleet), SERVICES);
+}
+
 #[tokio::test]
 async fn held_loss_is_let_pass_after_its_wait() {
     let fleet = large().await;

@@ -247,6 +247,15 @@ impl Plan {
         }
     }
 
+    /// Holds back all that takes an instance away: this run gives no permit for it.
+    pub fn hold_back_removals(&mut self) {
+        for (service, change) in self.take(Change::needs_permit) {
+            let instance = change.instance().unwrap_or_default().to_owned();
+            let waits_for = "until a full sync has read every Cloud Map service".to_owned();
+            self.hold_back(&service, change.place(), Reason::Waiting { instance, waits_for });
+        }
+    }
+
     /// Takes the additions out of the plan. A change of a Service's settings rests on all that stands there, and a namespace
     /// is created when all were read.
     pub fn take_additions(&mut self) -> ChangesByService {
