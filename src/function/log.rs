@@ -251,7 +251,10 @@ pub(super) fn lines(report: &ClusterReport, mode: Mode) {
 fn log_state(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
     if let Some(problem) = &report.error {
-        error!(cluster, "cluster not read, nothing changed: {problem}");
+        match report.services.is_empty() {
+            true => error!(cluster, "cluster not read, nothing changed: {problem}"),
+            false => error!(cluster, "cluster not read to the end, only additions made: {problem}"),
+        }
     } else if let Some(verdict) = &report.guard {
         guard(cluster, verdict, mode);
     }

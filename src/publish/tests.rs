@@ -215,6 +215,22 @@ fn clusters_messages_and_modes_are_distinguished() {
     assert_snapshot!(Report::new(Mode::DryRun, Vec::new()), @"dry run: nothing to do");
 }
 
+/// Additions that were made before the rest of Cloud Map could not be read.
+#[test]
+fn cluster_that_was_not_read_to_the_end_shows_what_was_changed() {
+    let error = std::io::Error::other("connection refused");
+    let registered = lines(vec![applied(register(), Ok(Outcome::Applied))]);
+    let made = report::of_results("green", Plan::default(), registered);
+    let cluster = ClusterReport::unreadable("green", &error).with(made);
+    assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
+    cluster green
+      ! not read to the end, so only this was changed in Cloud Map: connection refused
+      prod/new
+        + register   i-1  10.0.0.1
+    synced, incomplete: 1 registered, 1 cluster not read
+    ");
+}
+
 #[test]
 fn what_was_done_in_a_service_serialises() {
     let holder = ServiceRef::new("shop", "old");

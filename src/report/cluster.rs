@@ -69,6 +69,15 @@ impl ClusterReport {
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
 
+    /// What a failed read has prevented: all changes, or those after the additions that were made meanwhile.
+    pub fn outcome_of_error(&self) -> &'static str {
+        if self.services.is_empty() {
+            "not read, so nothing was changed in Cloud Map"
+        } else {
+            "not read to the end, so only this was changed in Cloud Map"
+        }
+    }
+
     /// The report with the lines of another run for the same cluster. Instances of other owners are counted once.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
@@ -85,7 +94,10 @@ impl ClusterReport {
         self.unread = self.unread.max(other.unread);
         self.unread_names = self.unread_names.max(other.unread_names);
         self.oldest_read = self.oldest_read.max(other.oldest_read);
-        self.guard = self.guard.or(other.guard);
+        self.guard = match (self.guard.take(), other.guard) {
+            (Some(verdict), Some(other)) => Some(verdict.and(other)),
+            (verdict, other) => verdict.or(other),
+        };
         self.error = self.error.or(other.error);
         let imported = self.counts.imported + other.counts.imported;
         self.counts = Counts { imported, ..Counts::of(&self) };
@@ -145,6 +157,23 @@ pub struct GuardReport {
     pub services: Vec<LosingService>,
     /// All of this as one sentence.
     pub detail: String,
+}
+
+impl GuardReport {
+    /// The verdicts on both flows of a cluster as one. One that holds a loss comes first, since alarms count what it holds.
+    fn and(self, other: Self) -> Self {
+        let is_held = |verdict: &Self| verdict.state == GuardState::Held;
+        let (mut first, second) =
+            if is_held(&other) && !is_held(&self) { (other, self) } else { (self, other) };
+        if first.state == second.state {
+            first.loss += second.loss;
+            first.instances += second.instances;
+            first.later_look |= second.later_look;
+            first.services.extend(second.services);
+        }
+        first.detail = format!("{}; {}", first.detail, second.detail);
+        first
+    }
 }
 
 /// A Service that loses instances.

@@ -98,7 +98,7 @@ pub struct ClusterReport {
     pub cluster: String,
     /// Its Cloud Map, if that is not the default one.
     pub registry: Option<String>,
-    /// The error that kept it or its registry from being read. Nothing was changed then.
+    /// The error that kept it or its registry from being read. Nothing was changed then but what `services` has.
     pub error: Option<String>,
     /// The sum over all lines.
     pub counts: Counts,
@@ -267,6 +267,27 @@ mod tests {
         let cluster =
             ClusterReport { cluster, counts, guard, services, ..ClusterReport::default() };
         Report::new(Mode::Plan, vec![cluster])
+    }
+
+    /// The annotated Services have a verdict that nothing ends, and the exports lose instances for the second time.
+    #[test]
+    fn verdict_that_holds_a_loss_comes_first_of_both_flows() {
+        let verdict = |state, later_look| {
+            let mut cluster = report(1).clusters.remove(0);
+            let guard = cluster.guard.as_mut().expect("a verdict");
+            (guard.state, guard.later_look) = (state, later_look);
+            guard.detail = format!("{state}");
+            cluster
+        };
+        let unread = || verdict(GuardState::HeldUntilRead, false);
+        let held = || verdict(GuardState::Held, true);
+        for both in [unread().with(held()), held().with(unread())] {
+            let guard = both.guard.expect("a verdict");
+            assert_eq!((guard.state, guard.loss, guard.later_look), (GuardState::Held, 20, true));
+            assert_eq!(guard.detail, "held; held-until-read");
+        }
+        let guard = verdict(GuardState::Held, false).with(held()).guard.expect("a verdict");
+        assert_eq!((guard.loss, guard.later_look, guard.services.len()), (40, true, 2));
     }
 
     #[test]

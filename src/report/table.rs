@@ -55,7 +55,8 @@ impl ClusterReport {
 impl Display for ClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(error) = &self.error {
-            writeln!(f, "  ! not read, so nothing was changed in Cloud Map: {error}")?;
+            writeln!(f, "  ! {}: {error}", self.outcome_of_error())?;
+            self.services.iter().try_for_each(|service| service.fmt(f))?;
             // The clusters of a clusterset follow each other without it.
             return self
                 .multi_cluster

@@ -43,7 +43,12 @@ impl Display for MarkdownPage<'_> {
 fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
     let clusterset = cluster.multi_cluster.as_ref();
     if let Some(error) = &cluster.error {
-        writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", cell(error))?;
+        if cluster.services.is_empty() {
+            writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", cell(error))?;
+        } else {
+            writeln!(f, "Not read to the end, so only this was changed: {}\n", cell(error))?;
+            write_rows(f, &of_cluster(cluster))?;
+        }
         return clusterset.map_or(Ok(()), |clusterset| write_multi_cluster(f, clusterset));
     }
     let rows = of_cluster(cluster);
