@@ -84,8 +84,8 @@ fn parse_description(name: &str, description: &Description) -> Result<EksCluster
     })
 }
 
-/// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's
-/// Region.
+/// Returns whether the cluster exists. "Not found" counts as gone only if the call was made in the cluster's account, which STS
+/// confirms. Both clients must be configured for the cluster's Region.
 pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
     match describe(eks, cluster.name()).await {
         Ok(found) if found.arn != *cluster => {
@@ -110,13 +110,6 @@ async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
     })?;
     Ok(identity.account.unwrap_or_default())
 }
-
-// Signs the bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to STS, which
-// the cluster sends to identify the caller. Signing needs no call and no IAM permission.
-//
-// aws-iam-authenticator accepts a fixed set of query parameters and of STS hosts and refuses
-// anything else, so the URL is built here and not by an SDK operation, which would add its own
-// (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
 
 /// Clusters accept a token for 15 minutes from its date and ignore `X-Amz-Expires`. A new one is signed after ten
 /// minutes of wall clock: a monotonic clock may stop while Lambda is frozen.
@@ -149,7 +142,13 @@ pub enum SigningError {
     },
 }
 
-/// Signs the tokens of one cluster and caches the last one while it is fresh.
+/// Signs the bearer tokens of one EKS cluster and caches the last one while it is fresh.
+///
+/// A bearer token is `k8s-aws-v1.` followed by a base64-encoded presigned URL of STS `GetCallerIdentity`. The cluster calls the
+/// URL to identify the caller. Signing needs no call and no IAM permission.
+///
+/// aws-iam-authenticator accepts only certain query parameters and STS hosts. An SDK operation adds query parameters of its
+/// own, so the URL is built here (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
 #[derive(Debug)]
 pub struct TokenSource {
     cluster: String,
@@ -160,7 +159,8 @@ pub struct TokenSource {
 }
 
 impl TokenSource {
-    /// Tokens that are bound to `cluster`, the name or the id of a cluster in `region`, signed with `credentials` and dated by `clock`, the SDK's.
+    /// Creates a source of tokens for `cluster`, the name (on Outposts, the id) of a cluster in `region`. Tokens are signed
+    /// with `credentials`. `clock` is the SDK's time source and dates them.
     pub fn new(
         cluster: &str,
         region: &str,
@@ -217,8 +217,8 @@ impl TokenSource {
     }
 }
 
-/// The STS host of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored: the
-/// cluster calls this URL, and accepts the real hosts only.
+/// Returns the STS URL of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored, because
+/// the cluster calls the URL and accepts only AWS's hosts.
 async fn sts_url(region: &str) -> Result<String, SigningError> {
     let failed = |source: TokenError| SigningError::Endpoint { region: region.to_owned(), source };
     let params = Params::builder().region(region).use_global_endpoint(false).build();

@@ -1,6 +1,6 @@
-//! The actions besides a sync. Each reads the cluster or Cloud Map and returns its answer as data that prints itself as
-//! text; `purge` also writes. A [`Check`] is a line of the answers of `doctor`, with a fix if it failed, and of `explain`,
-//! a fact about a Service.
+//! The actions besides a sync. Each reads the cluster or Cloud Map and returns its answer as data that prints itself as text;
+//! `purge` also writes. A [`Check`] is one line of an answer. In `doctor` it is a test, with a fix if the test failed. In
+//! `explain` it is a fact about a Service.
 
 pub mod doctor;
 pub mod explain;
@@ -33,9 +33,10 @@ pub struct Check {
 pub enum CheckOutcome {
     /// The check passed.
     Ok,
-    /// The check did not pass, and nothing depends on it.
+    /// Worth knowing, but not a fault: an optional check that did not pass, or a remark.
     Note,
-    /// The check did not pass: the function cannot work, or a Service is not found as it should be.
+    /// The check did not pass. In `doctor` the function cannot work; in `explain` clients cannot discover the Service as its
+    /// annotations or its export ask.
     Failed,
 }
 
@@ -56,12 +57,12 @@ impl Check {
         Self::new(CheckOutcome::Ok, name, detail)
     }
 
-    /// A check that did not pass, and that the function works without.
+    /// An optional check that did not pass. The function works without it.
     pub fn note(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..Self::new(CheckOutcome::Note, name, detail) }
     }
 
-    /// A check that did not pass, and that the function needs.
+    /// A required check that did not pass.
     pub fn failed(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..Self::new(CheckOutcome::Failed, name, detail) }
     }

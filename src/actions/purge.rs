@@ -1,7 +1,7 @@
-//! The purge of one cluster: deregisters all our instances of it and removes its records, in every Cloud Map of the
-//! settings. The payload gives only the ARN to match with the marks, and no address, role or Region. The cluster may be
-//! gone. If it is configured, the purge also removes the objects of its imports, as far as the rights of the function go:
-//! a cluster may have left its clusterset, and its settings and records need not show any more that it was a member.
+//! The purge of one cluster: deregisters all our instances of it and removes its records, in every Cloud Map of the settings.
+//! The payload contains only the cluster's ARN; instances are matched by the ARN in their marks. The cluster may no longer
+//! exist. If it is configured, the purge also tries to delete its import objects, even if no setting or record shows that it
+//! was ever a member. Objects that RBAC does not let the function delete stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +61,8 @@ impl Invocation<'_> {
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
     }
 
-    /// Deregisters all our instances of the cluster `arn` from these Cloud Maps, or plans it. `kept` is the cluster's
-    /// entry in the settings, if one of these Cloud Maps is its own.
+    /// Deregisters every instance of this installation for cluster `arn` from `registries`; in plan mode only reports them.
+    /// `kept` is the cluster's settings entry, if its own Cloud Map is among `registries`.
     pub async fn purge_all(
         &self,
         arn: &ClusterArn,
@@ -80,7 +80,8 @@ impl Invocation<'_> {
             let read = self.read_in_time(registry.read()).await;
             has_exported |= read.is_ok_and(|read| self.has_exports(arn, &read));
         }
-        // Imports that stand in a Cloud Map without a record of their cluster would wait for a person, so they go first.
+        // Imports are deleted before the cluster's record. If the purge stopped in between, a cluster with imports but without
+        // a record would be held back until a person acts.
         let multi_cluster = match kept {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,
@@ -94,7 +95,7 @@ impl Invocation<'_> {
             let registry = (*key != own).then(|| key.to_string());
             reports.push(ClusterReport { registry, ..report });
         }
-        // A Cloud Map without instances to purge is omitted, unless none has any.
+        // Reports of Cloud Maps without instances to purge are dropped. If all are empty, one is kept.
         let has_none =
             |report: &ClusterReport| report.services.is_empty() && report.error.is_none();
         let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
@@ -128,7 +129,8 @@ impl Invocation<'_> {
         }
     }
 
-    /// The same for the exports and imports.
+    /// A warning that the next sync recreates the exports and imports, if the settings let the cluster take part in a
+    /// clusterset.
     fn warn_of_clusterset(&self, cluster: &Cluster) -> Option<String> {
         let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
         takes_part.then(|| {
@@ -176,8 +178,8 @@ impl Invocation<'_> {
         Observation { extent: Extent::Confirmed, ..read }
     }
 
-    /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is
-    /// whether Cloud Map has exports of it.
+    /// Deletes the cluster's import objects; in plan mode only reports them. Returns `None` if there are none or the cluster no
+    /// longer exists. `has_exported`: whether Cloud Map has exports of the cluster.
     async fn purge_imports(
         &self,
         cluster: &Cluster,
@@ -190,7 +192,7 @@ impl Invocation<'_> {
         match purged.await.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(report) => (!report.is_quiet()).then_some(report),
             Err(error) if error.is_cluster_not_found() => None,
-            // The report has a warning about it already.
+            // `warn_of_registration` has already reported a cluster that could not be read.
             Err(_) if !takes_part => None,
             Err(error) => Some(unread(&error).into()),
         }
@@ -206,7 +208,8 @@ impl Invocation<'_> {
         let mut report = MultiClusterReport::default();
         let owner = OwnerLabel::new(&self.settings.owner_id);
         let of_us = owner.selector();
-        // Without the definitions the imports are gone, or served in another version. What hung on them may still be there.
+        // If the ServiceImport CRD is not installed, or serves another version, ServiceImports are skipped. Their derived
+        // Services and EndpointSlices may still exist.
         let is_served =
             kubernetes.serves_multi_cluster().await.map_err(publish::observe::Error::from)?;
         let imports = is_served.then_some(Kind::ServiceImport);
@@ -214,7 +217,8 @@ impl Invocation<'_> {
         for kind in imports.into_iter().chain([Kind::Service, Kind::EndpointSlice]) {
             match kubernetes.objects(kind, &of_us).await {
                 Ok(list) => objects.add_list(kind, list),
-                // A cluster that was never a member need not let the function read its imports.
+                // A cluster that was never a member may lack the RBAC rules to read imports, so the error counts as a failed
+                // read only if `takes_part`.
                 Err(error) => {
                     let unread = *unread(&error);
                     let outcome = if takes_part { Outcome::Unread } else { Outcome::HeldBack };

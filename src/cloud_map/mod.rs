@@ -2,8 +2,8 @@
 //! waits for the operation that a change starts. Nothing here decides anything. Every call waits for a permit of its rate
 //! limit (`quota`).
 //!
-//! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
-//! another account has no other reference.
+//! Requests identify services and namespaces by ARN. Cloud Map accepts an ARN wherever it takes an id, and requires the ARN for
+//! a namespace that another account shares.
 
 mod bucket;
 mod instances;
@@ -36,7 +36,7 @@ pub use write::{Accepted, NewServiceId};
 /// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
 
-/// Reads something of each service of a registry under `keys`, of many at the same time.
+/// Calls `read` for each service of `registry` that `keys` names, at most [`SIDE_BY_SIDE`] at a time.
 async fn read_each<T>(
     registry: &Registry,
     keys: &BTreeSet<ServiceKey>,
@@ -85,7 +85,7 @@ impl CloudMap {
         Self { lane: Lane::Refresh, ..self.clone() }
     }
 
-    /// Waits for room in the line before a number of calls.
+    /// Waits until the line of `call` has room for `calls` calls, or for as many as it can hold, and reserves their places.
     pub async fn enter_line(&self, call: Call, calls: usize) -> Room {
         self.quotas.enter_line(call, calls).await
     }
@@ -96,13 +96,13 @@ impl CloudMap {
     }
 }
 
-/// The last answer to each kind of read: allowed, or the chain of the error.
+/// The last outcome of each kind of read: `Ok` if it was allowed, otherwise the error with its causes.
 pub type Answers = BTreeMap<Call, Result<(), String>>;
 
-/// Keeps the last answer to each kind of read that a client makes.
+/// Keeps the last outcome of each kind of read that a client makes.
 ///
-/// An error never replaces an allowed answer. Say the role may list the instances of all services but one, which another
-/// account shares: the role has the right, and the plan that rests on the reads names the one service.
+/// An error never replaces an allowed read. For example, a role may list the instances of every service except one that another
+/// account shares. `doctor` then reports the right as granted; the plan reports the one service.
 #[derive(Debug, Default)]
 struct Recorder(Mutex<Answers>);
 
@@ -111,7 +111,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an answer. A call that finds nothing is an allowed one.
+    /// Records the outcome of a call. A `NotFound` error counts as allowed.
     fn record(&self, call: Call, error: Option<&Error>) {
         let mut answers = self.answers();
         match error.filter(|error| error.class != Class::NotFound) {
@@ -123,12 +123,12 @@ impl Recorder {
 }
 
 impl CloudMap {
-    /// The answers of a client with a recorder.
+    /// The outcomes of the reads of a client with a recorder.
     pub fn answers(&self) -> Answers {
         self.recorder.as_ref().map(|recorder| recorder.answers().clone()).unwrap_or_default()
     }
 
-    /// Returns the answer to a read, which the recorder keeps if there is one.
+    /// Returns `answer`. If the client has a recorder, records the outcome first.
     fn recorded<T>(&self, call: Call, answer: Result<T, Error>) -> Result<T, Error> {
         if let Some(recorder) = &self.recorder {
             recorder.record(call, answer.as_ref().err());
@@ -137,10 +137,7 @@ impl CloudMap {
     }
 }
 
-// The errors of Cloud Map's calls. [`Error::new`] classes the code of an SDK error by the next step: hold back, skip, or
-// try again in the next run. The text of the action and the cause go into reports.
-
-/// A call to Cloud Map that failed.
+/// A call to Cloud Map that failed. Reports have the text of the action and the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}")]
 pub struct Error {
@@ -151,16 +148,16 @@ pub struct Error {
     pub source: Cause,
 }
 
-/// The kind of a failure, which decides the next step.
+/// The kind of a failure. It decides whether a change is held back, counts as made, or is tried again in the next run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Not allowed by IAM.
+    /// Not allowed by IAM. The next run tries again.
     Denied,
-    /// The namespace, service, instance or operation does not exist.
+    /// The namespace, service, instance or operation does not exist. A deregistration counts as made.
     NotFound,
-    /// A quota is used up; a retry in this run cannot help.
+    /// A quota is used up; a retry in this run cannot help. A creation or registration is held back.
     LimitExceeded,
-    /// Invalid input.
+    /// Invalid input. A creation, registration or rewrite is held back.
     Invalid,
     /// Any other failure, such as a throttled call after the client's retries, or a lost connection: the next run tries
     /// again.

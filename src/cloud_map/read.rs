@@ -2,8 +2,8 @@
 //! `ListNamespaces`, `ListServices` and `GetService`. A read returns all pages or an error: a partial list would look
 //! like deleted services. A summary without the fields that identify its namespace or service is dropped.
 //!
-//! `DiscoverInstances` is the call of Cloud Map's clients, and shows to a user what they see. Discovery is eventually
-//! consistent, so no change rests on it.
+//! Clients of Cloud Map call `DiscoverInstances`. `explain` calls it to show what those clients see. Its result is eventually
+//! consistent, so no change is based on it.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -20,14 +20,15 @@ use crate::model::{
     CloudMapService, HealthCheck, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKind,
 };
 
-/// A namespace of a list. Cloud Map's count of its services may lag behind changes.
+/// A namespace as `ListNamespaces` returns it.
 #[derive(Debug)]
 pub struct ListedNamespace {
     pub namespace: Namespace,
+    /// The number of its services as Cloud Map counts them, which may lag behind changes.
     pub services: Option<usize>,
 }
 
-/// A service of a list, which does not name its namespace.
+/// A service as `ListServices` returns it. The response does not say which namespace it belongs to.
 #[derive(Debug)]
 pub struct ListedService {
     /// The account of the namespace.
@@ -52,10 +53,10 @@ impl CloudMap {
         Ok(lists.into_iter().flatten().filter_map(namespace).collect())
     }
 
-    /// The services of a namespace, or of all, without instances, as the pages arrive.
+    /// Streams the services of a namespace, or of all namespaces if it is `None`, page by page. Instances are not read.
     ///
     /// # Errors
-    /// Returns an error if the list cannot be requested.
+    /// Returns an error if the request cannot be built. Each item of the stream is an error if its page could not be read.
     pub fn services<'a>(
         &'a self,
         of: Option<&Namespace>,
@@ -127,9 +128,9 @@ impl CloudMap {
         }
     }
 
-    /// The pages of a list as they arrive, each with a rate-limit permit of its own, so that a long list does not block
-    /// urgent calls; `token` returns the next token of a page. The SDK's paginators stop without
-    /// an error if a token repeats; such a list is incomplete, so an error is added here.
+    /// Streams the pages of a list. Takes a rate-limit permit for each page, so a long list does not block urgent calls.
+    /// `token` returns the next token of a page. The SDK's paginator ends silently when a token repeats; the stream ends with
+    /// an error then, since the list is incomplete.
     pub(super) fn pages<Page, Problem>(
         &self,
         call: Call,
@@ -205,7 +206,7 @@ fn owned_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
     service(summary).map(|service| ListedService { owner, service })
 }
 
-/// The summary that a list has of a service.
+/// Converts the response of `GetService` into the type that `ListServices` returns.
 fn summary(service: api::Service) -> api::ServiceSummary {
     api::ServiceSummary::builder()
         .set_arn(service.arn)
@@ -259,7 +260,7 @@ fn health_check(config: api::HealthCheckConfig) -> HealthCheck {
     }
 }
 
-/// The most instances of a reply, and of a service. There are no pages.
+/// The largest `MaxResults` of DiscoverInstances, which has no pagination. A service cannot have more instances either.
 const MAX_RESULTS: u16 = 1000;
 
 /// The health of discovered instances, by instance id.

@@ -28,7 +28,7 @@ pub struct SharedResults {
 
 type CreatedNamespace = OnceCell<Result<String, Arc<Error>>>;
 
-/// The results of an invocation, by namespace name.
+/// For each namespace name, its id or the error of its creation.
 #[derive(Debug, Default)]
 pub struct NewNamespaces(Mutex<BTreeMap<String, Arc<CreatedNamespace>>>);
 
@@ -38,7 +38,8 @@ impl NewNamespaces {
         cells.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The reference of a namespace that this invocation has created or found: its id, which serves as the ARN does.
+    /// Returns the id of a namespace that this invocation created or found. Cloud Map accepts the id wherever it accepts the
+    /// ARN.
     pub fn reference(&self, name: &str) -> Option<String> {
         self.cell(name).get()?.as_ref().ok().cloned()
     }
@@ -51,7 +52,7 @@ type Key = (String, ServiceName, String);
 #[derive(Debug, Default)]
 pub struct NewServices {
     creations: Mutex<BTreeMap<Key, Arc<OnceCell<Created>>>>,
-    /// The ids of services that exist although a plan creates them.
+    /// The ids of services whose creation Cloud Map refused because they already exist.
     existing: Mutex<BTreeMap<ServiceKey, String>>,
 }
 
@@ -64,8 +65,9 @@ pub struct Created {
 }
 
 impl NewServices {
-    /// The creation of a service, which the first group that needs it makes. A service that a later read than its creation
-    /// has not found was deleted meanwhile, and is created anew: `read` is the start of the read without it.
+    /// Returns the cell that holds the created service; the first group that needs the service fills it. `read` is the time at
+    /// which the caller's read started. If the service was created before `read` and the read did not find it, it has been
+    /// deleted since, and the cell is reset.
     pub fn creation(
         &self,
         namespace: &str,
@@ -82,12 +84,12 @@ impl NewServices {
         creation.clone()
     }
 
-    /// A service exists already, as the refusal of its creation says.
+    /// Records the id of a service whose creation was refused because it already exists.
     pub fn note_existing(&self, key: &ServiceKey, id: String) {
         self.existing.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), id);
     }
 
-    /// The id of a service that exists already.
+    /// The id of a service whose creation was refused because it already exists.
     pub fn existing(&self, key: &ServiceKey) -> Option<String> {
         self.existing.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -99,7 +101,7 @@ impl Created {
         Self { arn, service: wanted.clone(), at: Instant::now() }
     }
 
-    /// Whether another group that wanted this would have created the same.
+    /// Returns whether the created service has the settings that `wanted` asks for, so that another group can use it.
     pub fn is_as(&self, wanted: &NewService) -> bool {
         let settings = |service: &NewService| {
             let of_records = match service.kind {

@@ -1,7 +1,8 @@
-//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
-//! event of the API server. A finished write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
-//! Namespace gives a scope by its metadata, as the object of any other sender does. Writes of the function's own group
-//! and all other lines are ignored, since a subscription filter is not exact. The log group names the cluster.
+//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit event
+//! of the API server. Each successful write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a Namespace
+//! yields a scope. The scope is derived from the object's metadata, as for every other sender. A subscription filter cannot
+//! select exactly these lines, so all other lines are ignored here. Writes by the function itself, recognized by its Kubernetes
+//! user group, are ignored too. The log group names the cluster.
 
 #[cfg(test)]
 mod tests;
@@ -63,10 +64,10 @@ fn cluster(log_group: &str) -> Option<String> {
     object::check_cluster(cluster).ok()
 }
 
-/// The resources of which a write can change a registration, or an import.
+/// The resources whose writes can change a registration or an import.
 const FOLLOWED: [&str; 5] =
     ["services", "endpoints", "endpointslices", "serviceexports", "namespaces"];
-/// The group of the function in `deploy/`. What it wrote itself needs no sync.
+/// The Kubernetes user group that `deploy/` gives the function. A write by the function needs no sync.
 const OWN_GROUP: &str = "cloud-map-sync";
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
@@ -78,7 +79,7 @@ struct AuditEvent {
     user: User,
     object_ref: Option<ObjectReference>,
     response_status: Option<ResponseStatus>,
-    /// Whether the text breaks off in a written object, or cannot be read there.
+    /// Whether parsing failed inside `requestObject` or `responseObject`, for example because the log cut the line there.
     breaks_in_body: bool,
 }
 
@@ -89,7 +90,7 @@ struct ObjectReference {
     subresource: Option<String>,
     api_group: Option<String>,
     api_version: Option<String>,
-    /// It has no more than names.
+    /// An `objectRef` has only a name and a namespace, no labels or owners.
     #[serde(flatten)]
     metadata: object::EventMetadata,
 }
@@ -106,12 +107,14 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// The scope of a line; `None` if it is no write of a followed resource.
+/// Returns the scope of an audit line, or `None` if the line needs no sync: it is not a successful write of a followed
+/// resource, or the function wrote the object.
 pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     let mut event = AuditEvent::default();
     let mut text = serde_json::Deserializer::from_str(message);
     let read = text.deserialize_map(&mut event).and_then(|()| text.end());
-    // A log may cut a long line. The API server writes the reference before the objects.
+    // A log may cut a long line. The line is still usable if the cut is inside an object: the API server writes `objectRef`
+    // before the objects.
     let is_readable = read.is_ok() || event.breaks_in_body && event.object_ref.is_some();
     if !is_readable || event.stage.is_empty() {
         return Err(Unusable::NotJson);
@@ -129,7 +132,8 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     }
 }
 
-/// Skips the objects, whose depth and size a tenant chooses, without a limit and without keeping them.
+/// Reads only the fields of `AuditEvent`. Skips all others, such as `requestObject` and `responseObject`, without allocating
+/// them and without a recursion limit, since tenants control the depth and size of these objects.
 impl<'de> Visitor<'de> for &mut AuditEvent {
     type Value = ();
 
@@ -157,7 +161,8 @@ impl<'de> Visitor<'de> for &mut AuditEvent {
 }
 
 impl AuditEvent {
-    /// The written object, if its resource is followed and the API server finished the write.
+    /// The reference to the written object, if the write succeeded, is of a followed resource and not of a subresource, and is
+    /// not the function's own.
     fn written_object(&self) -> Option<&ObjectReference> {
         let done = self.response_status.as_ref().is_none_or(|status| status.code < 300);
         let finished = self.stage == "ResponseComplete" && done;
@@ -169,8 +174,8 @@ impl AuditEvent {
 }
 
 impl ObjectReference {
-    /// The scope of a namespace. The reference has no name for an object with a generated name, nor for a write to all
-    /// objects of a namespace.
+    /// The scope of the whole namespace. An `objectRef` has no name if the API server generates the name (`generateName`) or if
+    /// the verb is `deletecollection`.
     ///
     /// `None` for a namespace that is created with a generated name: it has no Service yet.
     fn namespace_scope(&self) -> Option<Result<Scope, Unusable>> {

@@ -19,8 +19,8 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
         .or_else(|| text(record, "kind").map(|_| read_object(record, None, None)))
 }
 
-/// Whether a record is, or holds, an Event that this function created: each would cost a run. Of v1 Events and of those of
-/// events.k8s.io.
+/// Returns whether the record is or contains an Event that this function created. Such Events are ignored, since each would
+/// start a run. Recognizes core/v1 and events.k8s.io/v1 Events.
 fn is_own_event(record: &Map<String, Value>) -> bool {
     let inside = ["body", "oldBody", "obj", "oldObj"];
     let inside = inside.into_iter().filter_map(|field| record.get(field)?.as_object());
@@ -31,13 +31,14 @@ fn is_own_event(record: &Map<String, Value>) -> bool {
     [record].into_iter().chain(inside).any(|object| reporter(object) == Some(REPORTER))
 }
 
-/// A v1 Event with the cluster's name, and with labels and owners added to its `involvedObject`:
+/// Reads a record of kubernetes-event-exporter: a v1 Event with the cluster's name, and with labels and owners added to its
+/// `involvedObject`:
 /// <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
 fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let object = record.get("involvedObject")?;
     let object = object.as_object().ok_or(Unusable::UnknownShape);
     let scope = object.and_then(|reference| read_object(reference, None, None));
-    // The exporter always writes clusterName; it is empty if it is not configured.
+    // kubernetes-event-exporter always writes `clusterName`, and leaves it empty unless a name is configured.
     let is_named = record.get("clusterName").is_some_and(|name| name != "");
     let cluster = || {
         let named =
@@ -47,8 +48,8 @@ fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }
 
-/// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and `metadata` with the fields that the event source is
-/// configured to add, such as the cluster's name:
+/// Reads a record of Argo Events' resource source. Its fields are `type`, `body`, `oldBody`, `group`, `version`, `resource` and
+/// `metadata`. `metadata` has fields that the event source adds by configuration; `cluster` is read from there:
 /// <https://github.com/argoproj/argo-events/blob/master/pkg/eventsources/events/event-data.go>
 fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let resource = text(record, "resource")?;
@@ -64,8 +65,8 @@ fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }
 
-/// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record itself has
-/// the kind, or the resource if kubewatch watches a custom one:
+/// Reads the data of a kubewatch CloudEvent. `obj` usually lacks `kind` and `apiVersion`, because kubewatch's typed client
+/// omits them. The record has the kind, or the resource for a custom resource:
 /// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
 fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     text(record, "operation")?;

@@ -1,9 +1,9 @@
 //! Reads the request in a Lambda payload. Pure: JSON and names, without clients and settings.
 //!
 //! Data moves one way: payload -> [`Payload`]. `message` reads the records of a queue one by one and opens envelopes,
-//! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it. The lines
-//! of an audit log (`audit_log`) also contain such objects. Only that is used of an event; its other content is not
-//! trusted. `events/` has one payload of every accepted format.
+//! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it. `audit_log`
+//! reads audit lines, which reference such objects; `direct` reads commands. Only the scope is taken from an event. All other
+//! content is ignored as untrusted. `events/` has one payload of every accepted format.
 
 mod audit_log;
 mod direct;
@@ -138,22 +138,22 @@ pub enum ClusterName {
     /// a scope is rejected.
     #[error("the only cluster")]
     Only,
-    /// An EKS cluster's name or ARN, as the sender is configured.
+    /// An EKS cluster's name or ARN, as given by the sender.
     #[error("{0}")]
     Named(String),
 }
 
 impl ClusterName {
-    /// Reads the cluster's name that a sender is configured with.
+    /// Parses a cluster's name or ARN.
     ///
     /// # Errors
-    /// Returns an error if a message must not contain this name.
+    /// Returns an error if `text` is not a valid cluster name or ARN.
     pub fn parse(text: &str) -> Result<Self, Unusable> {
         object::check_cluster(text).map(Self::Named)
     }
 }
 
-/// The part of the clusters to sync. A Service always has its namespace, and `Every` has neither.
+/// What to sync. If `service` is set, `namespace` is set too. With [`ClusterName::Every`] both are `None`.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Scope {

@@ -1,5 +1,5 @@
-//! From a scope to the selected Services of configured clusters. An event contains only a name or an ARN; the cluster behind
-//! it is taken from the settings alone. A name means any configured cluster of that name.
+//! Resolves scopes to Services of configured clusters. An event gives only a cluster's name or ARN; everything else about the
+//! cluster comes from the settings. A name that matches several configured clusters is rejected.
 
 use std::collections::BTreeMap;
 

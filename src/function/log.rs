@@ -1,10 +1,9 @@
 //! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report.
 //! All errors of the report are logged here. No line contains a payload, a token or a secret.
 //!
-//! Some lines say the same in each run until something changes: what is held back, what is left as it is, and the planned
-//! changes of dry runs. A full sync finds them every minute, so each is logged once when it begins and once when it ends
-//! ([`Standing`]); the counts of each run, and the report, have all of them. The memory may be lost: a new process logs all
-//! lines as new.
+//! Some lines recur in every run until something changes: held-back requests, things left as they are, and planned changes of
+//! dry runs. Such a line is logged when it first appears and when it ends ([`Standing`]), not in every run. The report and the
+//! counts always include it. The set of logged lines lives in the process. A new process logs every line again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -18,11 +17,12 @@ use crate::report::{
     ServiceReport,
 };
 
-/// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
+/// The ARN of a cluster and the source of the lines: `services`, `exports`, `imports` or `adoption`. Lines are compared only
+/// with earlier lines of the same source.
 type ReportPart = (String, &'static str);
 
-/// The Cloud Map service of a line, if it belongs to one, and the line. A note with the present time is planned anew in each
-/// run, so that times are left out of the text.
+/// The Cloud Map service of a line, if it belongs to one, and the line. Timestamps are removed from the text, because a planned
+/// note has the current time and would look new in every run.
 type StandingLine = (String, Line);
 
 /// The lines that were logged and have not ended, by part.
@@ -33,7 +33,7 @@ pub(super) struct Standing(Mutex<BTreeMap<ReportPart, BTreeSet<StandingLine>>>);
 #[derive(Default)]
 struct Lines {
     lines: BTreeSet<StandingLine>,
-    /// The Cloud Map services in which something was not read or not done: what is held back there is not known.
+    /// Cloud Map services in which a read or change failed. A line about them that is missing may not have ended.
     unsure: BTreeSet<String>,
 }
 
@@ -42,13 +42,13 @@ struct Lines {
 pub(super) struct RunDifference {
     /// The lines to log.
     new: BTreeSet<StandingLine>,
-    /// The lines that stand no more, and none about the same in their place.
+    /// Lines that ended: this run has neither the line nor another line about the same subject.
     ended: BTreeSet<StandingLine>,
 }
 
 impl Standing {
-    /// Compares the lines of a run with those that stand. `is_whole`: the run was about all of the part. Another one does
-    /// not show what has ended, and neither does one that left something undone in the Cloud Map service of a line.
+    /// Compares the lines of a run with those that stand. `is_whole` says whether the run covered the whole part. A line counts
+    /// as ended only after such a run, and only if everything in its Cloud Map service was read and done.
     fn compare(&self, part: ReportPart, run: Lines, is_whole: bool) -> RunDifference {
         let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let standing = standing.entry(part).or_default();
@@ -66,7 +66,8 @@ impl Standing {
     }
 }
 
-/// The subject of a line. The text of a reason may change while the reason stands.
+/// Returns what identifies a line. For a line with a reason the text is erased, because it may change while the reason stays
+/// the same.
 fn subject((place, line): &StandingLine) -> StandingLine {
     let mut line = line.clone();
     if line.has_reason() {
@@ -75,7 +76,7 @@ fn subject((place, line): &StandingLine) -> StandingLine {
     (place.clone(), line)
 }
 
-/// The line as it stands until something changes; `None` if each run that has it logs it.
+/// Returns the line in the form in which runs are compared, or `None` if the line is an event that every run logs.
 fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
     let stands = match &line.outcome {
         Outcome::Planned | Outcome::KeptOut | Outcome::HeldBack => true,
@@ -94,7 +95,7 @@ impl Function {
         report: &ClusterReport,
         (mode, is_whole): (Mode, bool),
     ) {
-        // A cluster that was not read has no lines, and none has ended.
+        // If the cluster was not read, the run has no lines, and no earlier line counts as ended.
         let unsure = report.error.is_none().then(|| unsure_services(report));
         let lines = placed_lines(report);
         let news = self.compare((report.cluster.as_str(), kind), (mode, is_whole), unsure, &lines);
@@ -102,7 +103,7 @@ impl Function {
         log_state(report, mode);
     }
 
-    /// Logs the part of a cluster in its clusterset.
+    /// Logs the exports and imports of a cluster.
     pub(super) fn log_multi_cluster(
         &self,
         cluster: &str,
@@ -127,8 +128,8 @@ impl Function {
         info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
     }
 
-    /// The difference to the runs before; `None` if all is to be logged: in the plan of a person, and if it is not known
-    /// which Cloud Map services are `unsure`.
+    /// Returns the lines that are new or ended since earlier runs. Returns `None`, which logs every line, for a plan that a
+    /// person requested and if `unsure` is not known, because the cluster or its clusterset was not read.
     fn compare(
         &self,
         (of, kind): (&str, &'static str),
@@ -153,7 +154,8 @@ fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
     lines
 }
 
-/// Logs the lines of a part, of those that stand the new ones, and then those that have ended.
+/// Logs the lines of a run, without recurring lines that were logged before, and then the lines that ended. Without `news`,
+/// logs every line.
 fn write(cluster: &str, mode: Mode, news: Option<&RunDifference>, lines: &[(String, &Line)]) {
     for (place, line) in lines {
         let is_new = news.is_none_or(|news| {
@@ -168,7 +170,7 @@ fn write(cluster: &str, mode: Mode, news: Option<&RunDifference>, lines: &[(Stri
     }
 }
 
-/// Logs that a line stands no more, with the fields by which queries find the line.
+/// Logs the end of a line, with the fields that identify the line, so that one query finds both.
 fn log_end(cluster: &str, place: &str, line: &Line) {
     let service = line.service.as_ref().map(ToString::to_string);
     let Line { code, text, .. } = line;
@@ -188,7 +190,7 @@ fn log_end(cluster: &str, place: &str, line: &Line) {
     );
 }
 
-/// The field of a line's Cloud Map service.
+/// Returns `None` for an empty place, so that the log field is omitted.
 fn placed(place: &str) -> Option<&str> {
     (!place.is_empty()).then_some(place)
 }
@@ -224,7 +226,7 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     }
 }
 
-/// The Cloud Map service of a change in a sentence; empty if it is in a cluster.
+/// Returns " in PLACE", or an empty string for a change in a cluster.
 fn within(place: &str) -> String {
     placed(place).map(|place| format!(" in {place}")).unwrap_or_default()
 }
@@ -283,7 +285,8 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
         "cluster {counts}");
 }
 
-/// Logs the guard's verdict. A loss that an earlier full sync already held needs a decision by the operator.
+/// Logs the guard's verdict. The field `later_look` is true if an earlier run already saw the loss, or no later run can know of
+/// it, so an operator must decide.
 fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
     let GuardReport { state, loss, instances, later_look, detail, .. } = line;
     let services = line.services.len();

@@ -1,6 +1,6 @@
-//! The status of the guard for people: the Services that would lose instances or the imports that would lose endpoints,
-//! the limits that are exceeded, since when, and the condition that lets the loss pass. The report has it as numbers,
-//! every held-back line as a sentence.
+//! Describes the guard's verdict for people: the Services that would lose instances or the imports that would lose endpoints,
+//! the limits that are exceeded, since when, and the condition that lets the loss pass. The report also has it as numbers; each
+//! held-back line has the sentence.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -23,12 +23,12 @@ pub enum LossSubject {
 /// The words about a loss.
 struct Words {
     noun: &'static str,
-    /// The verb for all of them together.
+    /// The verb phrase for the lost instances or endpoints, such as "are deregistered".
     leave: &'static str,
     owner: &'static str,
-    /// The part that could not be read beside the loss.
+    /// The noun for what could not be read, such as "Cloud Map services".
     unread: &'static str,
-    /// The meaning of a name that was not read.
+    /// The clause for a Service or import that is gone, such as "which is not in the cluster".
     absent: &'static str,
 }
 
@@ -58,7 +58,8 @@ impl LossSubject {
 pub struct GuardStatus {
     pub run: Circumstances,
     pub verdict: Verdict,
-    /// The held Services or imports of which the loss could not be noted, so that no later run can know of it.
+    /// Held Services or imports whose loss could not be stored in an attribute or annotation. Later runs cannot tell that it
+    /// was seen before.
     pub without_note: BTreeSet<ServiceRef>,
 }
 
@@ -80,14 +81,15 @@ impl GuardStatus {
         self.run.guard.is_passed_by(total(self.verdict.losses()), self.verdict.instances)
     }
 
-    /// The time at which the last of the losses was first seen; `None` if none of the held ones could be noted.
+    /// Returns when the most recent of the losses was first seen, or `None` if no held loss could be stored.
     pub fn first_seen(&self) -> Option<Timestamp> {
         let Verdict { state, held, first_seen, .. } = &self.verdict;
         let is_noted = |service| !self.without_note.contains(service);
         first_seen.filter(|_| !state.holds() || held.keys().any(is_noted))
     }
 
-    /// Whether a person has to look: an earlier run saw the loss first, or no later one can know of it.
+    /// Returns whether an operator must decide: an earlier run already saw the loss, or the loss of a held one could not be
+    /// stored.
     pub fn is_later_look(&self) -> bool {
         let is_seen_before = self.first_seen().is_some_and(|first_seen| first_seen < self.run.now);
         is_seen_before || !self.without_note.is_empty()

@@ -1,5 +1,5 @@
-//! Makes the changes of one import, in their order: each is one request. One that fails blocks some of those after it
-//! ([`FailedWrite::blocks`]), which are left to a plan that knows the failure.
+//! Applies the changes of one import in order, one request each. A failed change blocks the later changes that depend on it
+//! ([`FailedWrite::blocks`]). Blocked changes are planned again, with the failure as input.
 //!
 //! [`Imported`] is the outcome of all imports of a cluster in one run.
 
@@ -27,16 +27,16 @@ pub struct Made {
     pub result: Outcome,
 }
 
-/// The changes of an import as they were made, and the errors of those that failed.
+/// The outcomes of the changes of an import, and the errors of those that failed.
 #[derive(Debug, Default)]
 pub struct Applied {
     pub made: Vec<Made>,
     pub failures: Vec<Failure>,
-    /// Whether a change was not tried, although no failure blocks it: the time was over.
+    /// Whether an unblocked change was not attempted: the deadline passed, or an object that it refers to is missing.
     pub is_cut_short: bool,
-    /// The fields that the API server refused or did not keep, without which the objects serve.
+    /// Optional fields that the API server rejected or dropped. The objects work without them.
     pub refused: Vec<RefusedField>,
-    /// The objects that have the names of some to be created.
+    /// Existing objects, not ours, that have the name of an object to be created.
     pub taken: Vec<(Kind, Value)>,
 }
 
@@ -49,8 +49,8 @@ pub struct Failure {
 
 const AFTER_FAILURE: &str = "an earlier change of the import failed";
 
-/// Makes the changes of an import, one after the other. Each needs the answers to those before it, which `present` takes
-/// over.
+/// Applies `changes` in sequence. Each response is stored in `present`, because later changes need it (UIDs, resource versions,
+/// IPs).
 pub async fn apply(
     kubernetes: &Kubernetes,
     present: &mut Present,
@@ -61,7 +61,8 @@ pub async fn apply(
     for change in changes {
         let failures = applied.failures.iter().map(|failure| &failure.write);
         let blocking: Vec<&FailedWrite> = failures.filter(|write| write.blocks(&change)).collect();
-        // The status of a failed import is planned again. A denial is one line with all that it blocks.
+        // A blocked status change is not reported, since it is planned again after the failure. Changes that only a denied
+        // write blocks are not reported either: the denial's line covers them.
         let is_silent =
             change.stage == Stage::Status || blocking.iter().all(|write| write.is_denied);
         let result = if !blocking.is_empty() {
@@ -110,7 +111,7 @@ impl Applied {
                 self.refused.extend(refused_fields(kind, fields, &error.invalid_fields()));
                 let mut text = chain(&error);
                 if error.is_name_taken() {
-                    // The lists of a run are by our labels, so it was not known.
+                    // A run lists only objects with our labels, so it had not seen the object that has this name.
                     match kubernetes.object(&change.object).await {
                         Ok(found) => self.taken.extend(found.map(|found| (kind, found))),
                         Err(unread) => text = format!("{text}; {}", chain(&unread)),
@@ -128,7 +129,7 @@ impl Applied {
         }
     }
 
-    /// Whether a change is left that a retry can make: a failure is not permanent, or the time was over.
+    /// Whether a change is left that a retry can make: a failure is not permanent, or an unblocked change was not attempted.
     pub fn is_unfinished(&self) -> bool {
         self.is_cut_short || self.failures.iter().any(|failure| !failure.error.is_permanent())
     }
@@ -163,20 +164,21 @@ async fn send(
 #[derive(Debug, Default)]
 pub struct Imported {
     pub imports: BTreeMap<ServiceRef, ImportOutcome>,
-    /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
+    /// Whether the cluster has imports but Cloud Map lacks its record. The Cloud Map may then be the wrong one, for example in
+    /// another account.
     pub is_unfamiliar: bool,
-    /// The problem of each Cloud Map service that could not be read: what rests on it stays.
+    /// Errors of Cloud Map services that could not be read. Endpoints imported from them stay.
     pub unread: BTreeSet<String>,
     /// The verdict of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
-    /// The policy under which the imports stand still.
+    /// The policy of the cluster, if it forbids changes of imports.
     pub stands_still: Option<Policy>,
 }
 
 /// The outcome of one import.
 #[derive(Debug, Default)]
 pub struct ImportOutcome {
-    /// Whether the cluster has it or shall have it.
+    /// Whether the import exists or is to exist after this run.
     pub exists: bool,
     /// The merged exports of the name, if the cluster exports it itself.
     pub merged: Option<Arc<Merged>>,
@@ -190,12 +192,13 @@ pub struct ImportOutcome {
     pub notices: Vec<Notice>,
     /// Whether a change is left that a retry can make.
     pub is_unfinished: bool,
-    /// Whether an object has changed since it was read, so that the rest of it was not written. It is unfinished, too.
+    /// Whether a write met a conflict: an object changed after it was read. The remaining changes of the import were not made,
+    /// so `is_unfinished` is true as well.
     pub is_outdated: bool,
 }
 
 impl ImportOutcome {
-    /// The outcome of a second try. What the first one wrote counts.
+    /// Merges the outcome of a second attempt. The changes that the first attempt applied, and its notices, are kept.
     pub(super) fn followed_by(mut self, mut second: Self) -> Self {
         self.made.retain(|made| made.result == Outcome::Applied);
         second.made.splice(..0, self.made);
@@ -204,7 +207,7 @@ impl ImportOutcome {
     }
 }
 
-// A purge takes out all imports of an owner, without a look at the exports.
+// A purge removes every import of an owner, whatever is exported.
 
 /// The removal of all imports of an owner.
 pub struct ImportRemoval<'a> {
@@ -217,7 +220,7 @@ pub struct ImportRemoval<'a> {
 }
 
 impl ImportRemoval<'_> {
-    /// Takes out each import, or plans it.
+    /// Removes each import. If `writes` is false, only plans the removal.
     pub async fn run(&self) -> Imported {
         let mut imported = Imported::default();
         let names = self.objects.names(self.owner);

@@ -149,7 +149,7 @@ pub struct GuardReport {
     pub minimum: usize,
     /// The time of the first full sync with this loss, in UTC.
     pub first_seen: Option<String>,
-    /// Whether an earlier full sync saw the same loss.
+    /// Whether an operator must decide: an earlier full sync saw the same loss, or the loss could not be noted for a later one.
     pub later_look: bool,
     /// The time from which a full sync with the same loss carries it out.
     pub lifts_from: Option<String>,

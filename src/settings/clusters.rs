@@ -12,7 +12,8 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub arn: ClusterArn,
-    /// The later entries that mean this cluster too, each with its name and parameter. They are held back.
+    /// Descriptions of the later entries for the same cluster. The first entry is used; these are ignored and reported as
+    /// warnings.
     pub repetitions: Vec<String>,
     /// The role to describe and read the cluster with; `None`: the function's own.
     pub role: Option<Role>,
@@ -43,8 +44,8 @@ impl Role {
 }
 
 impl Cluster {
-    /// The account of the cluster's Cloud Map; `None` if the roles do not determine it. Without roles it is the
-    /// function's own account, which is then also the cluster's.
+    /// Returns the account of the cluster's Cloud Map. Without roles, cluster and Cloud Map are in the function's account. With
+    /// only a cluster role, the settings do not determine the account, and the result is `None`.
     pub fn registry_account(&self) -> Option<&str> {
         match (&self.registry_role, &self.role) {
             (Some(registry), _) => registry.account(),
@@ -73,7 +74,7 @@ enum ClusterEntry {
     Object(Box<ClusterObject>),
 }
 
-/// An entry with more than a name, of which `docs/schemas` has a schema.
+/// An entry as a JSON object. `docs/schemas` has its schema. A bare name or ARN is parsed into one that has only `cluster`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterObject {
@@ -135,7 +136,8 @@ fn parse_entries(text: &str) -> Result<Vec<ClusterObject>, String> {
     Ok(items.map(|item| from_text(item.to_owned())).collect())
 }
 
-/// The error of an untagged enum lacks the fields of the object, so the objects are parsed again.
+/// Describes why the JSON list is invalid. Serde's error for an untagged enum does not name the faulty field, so each object is
+/// parsed again on its own.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     let items: Result<Vec<serde_json::Value>, _> = serde_json::from_str(text);
     let objects = items.into_iter().flatten().filter(serde_json::Value::is_object);
@@ -180,8 +182,8 @@ fn parse_cluster(object: ClusterObject, function_arn: Option<&str>) -> Result<Cl
     })
 }
 
-/// The ARN of a cluster from an entry's name or ARN. EKS describes a cluster only to its own account, so a name beside a
-/// role of another account means a cluster of that account, which has to be given as ARN.
+/// Returns the ARN of a cluster from an entry's name or ARN. A name stands for a cluster in the function's account. If `role`
+/// is of another account, the name is rejected: only that account can describe its clusters, so the entry must give the ARN.
 fn parse_arn(
     text: &str,
     role: Option<&Role>,
@@ -227,7 +229,7 @@ fn field<T>(
     text.map(parse).transpose()
 }
 
-/// `STALE_CLUSTERS_AFTER`, unless it is set.
+/// The default of the setting `STALE_CLUSTERS_AFTER`.
 pub const STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 words! {
@@ -258,9 +260,9 @@ impl MultiCluster {
 pub struct Membership {
     /// `None`: as `MULTI_CLUSTER`.
     pub multi_cluster: Option<MultiCluster>,
-    /// `None`: the `ClusterProperty` of the cluster.
+    /// `None`: the cluster's `ClusterProperty` `cluster.clusterset.k8s.io`.
     pub cluster_id: Option<ClusterId>,
-    /// `None`: the `ClusterProperty` of the cluster.
+    /// `None`: the cluster's `ClusterProperty` `clusterset.k8s.io`.
     pub clusterset: Option<ClustersetId>,
 }
 
@@ -268,13 +270,13 @@ pub struct Membership {
 ///
 /// # Errors
 ///
-/// Returns the words that it takes if it has another one.
+/// Returns a message that lists the valid values if `text` is not one of them.
 pub fn parse_multi_cluster(text: &str) -> Result<MultiCluster, String> {
     super::parse(text, MultiCluster::parse, "not one of off, on, export, import")
 }
 
-/// The warning for a `STALE_CLUSTERS_AFTER` that is too short for the schedule: a heartbeat may be that old although its
-/// cluster is synced.
+/// Returns a warning if `stale_after` is less than two schedule periods. A cluster that is synced on schedule can have a
+/// heartbeat of that age and would be reported as stale.
 pub fn mismatch(stale_after: SignedDuration, period: SignedDuration) -> Option<String> {
     (stale_after < period * 2).then(|| {
         format!(

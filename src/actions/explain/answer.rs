@@ -1,5 +1,5 @@
 //! The answer of the action `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each
-//! endpoint and the instances that clients discover, then the part of its export and import in a clusterset.
+//! endpoint and the instances that clients discover, then its export and import, if the cluster is in a clusterset.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -20,7 +20,8 @@ use crate::report::count;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Whether nothing keeps a ready endpoint from being registered.
+    /// Whether there are no problems: no failed check, no ready endpoint left out, and no held-back request besides those of a
+    /// name.
     pub ok: bool,
     /// The cluster's ARN.
     pub cluster: String,
@@ -34,7 +35,7 @@ pub struct Explanation {
     pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
     pub held_back: Vec<Line>,
-    /// The sentence that asks for a narrower question, if the answer is too large for a Lambda response.
+    /// Set if the answer was reduced to counts because it exceeded Lambda's response limit. Tells the user what to run instead.
     pub cut: Option<String>,
 }
 
@@ -53,7 +54,7 @@ impl Explanation {
         }
     }
 
-    /// Adds that there is no Service. A name that others export needs none.
+    /// Adds the fact that the cluster has no such Service. That is a problem only if the name is neither exported nor imported.
     pub(super) fn add_absence(&mut self, takes_part: bool) {
         self.facts.push(if takes_part {
             Check::ok("service", "none of this name in this cluster")
@@ -74,7 +75,7 @@ impl Explanation {
         }
     }
 
-    /// Adds the Service's own address. Only a headless one can claim a name.
+    /// Adds the Service's `clusterIP`. Only a headless Service can claim a name.
     pub(super) fn add_address(&mut self, service: &Service, is_claiming: bool) {
         let address = service.spec.cluster_ip.as_deref().filter(|address| !address.is_empty());
         let address = address.unwrap_or("none");
@@ -91,8 +92,8 @@ impl Explanation {
         });
     }
 
-    /// Adds the export and the import of the name, and judges all of it. For a Service that is only annotated, nothing but
-    /// an obstacle is added, which is not about it.
+    /// Adds the export and import of the name and sets `ok`. If the Service has names of its own and takes no part in the
+    /// clusterset, only an obstacle of the cluster is added, and it does not affect `ok`.
     pub(super) fn with_clusterset(self, clusterset: Option<ClustersetExplanation>) -> Self {
         let is_about =
             |clusterset: &ClustersetExplanation| clusterset.takes_part() || self.names.is_empty();
@@ -174,7 +175,7 @@ fn is_ok(facts: &[Check], endpoints: &[EndpointLine]) -> bool {
 }
 
 impl Explanation {
-    /// Leaves the number of endpoints with each fate, in place of the endpoints and of what is held back.
+    /// Replaces each list of endpoints by their number and the number left out, and drops the held-back lines.
     pub fn leave_counts(&mut self) {
         for name in &mut self.names {
             name.facts.push(counted(&std::mem::take(&mut name.endpoints)));
@@ -197,7 +198,7 @@ fn counted(endpoints: &[EndpointLine]) -> Check {
     Check::new(CheckOutcome::of(left_out == 0), "endpoints", detail)
 }
 
-/// A name that the Service claims.
+/// A name that the Service claims, or the name of its export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedName {

@@ -27,9 +27,9 @@ pub struct ClustersetExplanation {
     pub exported: bool,
     /// Whether any member exports the name.
     pub imported: bool,
-    /// The conditions of the export, the import, conflicts, and ports that lead to some exporters alone.
+    /// Facts: conditions of the export, the import, conflicts, and ports that only some exporters serve.
     pub facts: Vec<Check>,
-    /// The exporters in precedence.
+    /// The exporters in order of precedence, oldest ServiceExport first.
     pub exporters: Vec<ExporterLine>,
     pub endpoints: Vec<EndpointLine>,
     /// The parts of the import that are held back.
@@ -37,7 +37,7 @@ pub struct ClustersetExplanation {
 }
 
 impl ClustersetExplanation {
-    /// A cluster that takes no part.
+    /// An answer with only an obstacle: the cluster takes no part, or something could not be read.
     pub(super) fn refused(obstacle: &Line) -> Self {
         let mut answer = Self::default();
         answer.add_obstacle(obstacle);
@@ -178,7 +178,7 @@ impl ClustersetExplanation {
         }
     }
 
-    /// The members that were not read, the conflicts, and the ports of some exporters.
+    /// The members that were not read, the conflicts, and the ports that only some exporters serve.
     fn add_merge(&mut self, facts: &Facts<'_>) {
         let members = facts.known.sources.by_cluster.iter();
         for (cluster, _) in members.filter(|(_, read)| **read == Read::Unread) {
@@ -186,7 +186,7 @@ impl ClustersetExplanation {
             self.add(CheckOutcome::Failed, "not read", detail);
         }
         let Some(merged) = &facts.known.named.merged else { return };
-        // The condition of an own export has the same sentences.
+        // If this cluster's own export has a Conflict condition, its message already lists the conflicts.
         let has_condition =
             self.facts.iter().any(|fact| fact.has_failed() && fact.detail.starts_with("Conflict "));
         for conflict in merged.conflicts.iter().filter(|_| !has_condition) {
@@ -234,7 +234,7 @@ pub struct ExporterLine {
     pub decides: Vec<String>,
 }
 
-/// All exporters, in precedence.
+/// All exporters in order of precedence, oldest ServiceExport first.
 fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
     let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));

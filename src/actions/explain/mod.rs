@@ -1,10 +1,10 @@
 //! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
 //! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! Of a clusterset it explains the export and the import of one name, in one member: it reads what a targeted sync of the
-//! name reads, in each served cluster and in Cloud Map, and plans both.
+//! If the cluster is in a clusterset, it also explains the export and import of the name in this cluster. It reads what a
+//! targeted sync of the name would read, from every served cluster and from Cloud Map, and plans the export and the import.
 //!
-//! `answer` is the answer as data and as text, with that of a clusterset in `clusterset_answer`.
+//! `answer` has the answer as data and text. `clusterset_answer` has its part about the clusterset.
 
 mod answer;
 mod clusterset_answer;
@@ -29,7 +29,7 @@ use crate::settings::Cluster;
 pub use answer::{Discovery, ExplainedName, Explanation};
 pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
 
-/// What was read of the Service in one flow, and the plan on it.
+/// The observation of the Service, either from annotations or from its export, and the plan made from it.
 type Planned = (Observation, Plan);
 
 impl Invocation<'_> {
@@ -126,13 +126,13 @@ async fn discover(
 
 // The part about a clusterset.
 
-/// All that is known about the name.
+/// The inputs of the clusterset's answer.
 struct Facts<'a> {
     name: &'a ServiceRef,
     joined: &'a Joined<'a>,
     exported: Option<&'a PublishedExports>,
     known: &'a MergedName,
-    /// Those that the plan of the import rests on, if it was planned.
+    /// The members whose exports the import is built from: as the import's plan used them, or as read if there is no plan.
     sources: &'a Sources,
     members: &'a Members<'a>,
 }
@@ -155,7 +155,8 @@ impl Invocation<'_> {
         Some(explained.unwrap_or_else(|obstacle| (ClustersetExplanation::refused(&obstacle), None)))
     }
 
-    /// The clusters of the clusterset that the function serves, with their exports of the name. `exported`: that of this one.
+    /// Reads the clusters of the clusterset that the function serves, with their exports of the name. `exported` is what the
+    /// explained cluster itself exports.
     async fn served(
         &self,
         joined: &Joined<'_>,

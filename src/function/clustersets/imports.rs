@@ -1,6 +1,6 @@
-//! The imports of a run: what the clusters of each clusterset import rests on the exports that this run has read in the
-//! clusters that the function serves, and on Cloud Map for all other members, which is read once for a clusterset. If that
-//! fails, the served clusters go on to follow each other, and the parts of all others stay as they are.
+//! Plans and applies the imports of a run. Exports of clusters that the function serves are read from those clusters. Exports
+//! of all other members are read from Cloud Map, once per clusterset. If Cloud Map cannot be read, served clusters still import
+//! from each other, and endpoints imported from other members stay unchanged.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,11 @@ pub(super) struct Clusterset {
     /// What this run has read of the clusterset in Cloud Map.
     pub(super) read: ReadClusterset,
     served: Served,
-    /// The clusters of a plan that a sync may make members.
+    /// Clusters that a sync may make members, with the owner of their future record. A plan counts them as members.
     planned: BTreeMap<ClusterId, Owner>,
-    /// The parts of the imports in all its clusters.
+    /// The endpoints that the imports of its clusters have now, by name and exporter.
     parts: Parts,
-    /// What any of its clusters imports.
+    /// The union of the names that its clusters import in this run; `None` before the first cluster is added.
     selection: Option<Selection>,
 }
 
@@ -71,7 +71,8 @@ impl Clustersets<'_> {
             let known = &known[&key];
             let set = &sets[&key];
             async move {
-                // Without a record it is no member, and its next run would find imports in a Cloud Map that does not know it.
+                // A cluster without a record in Cloud Map is not a member, so nothing is imported into it. Otherwise its next
+                // run would find imports in the cluster but no record, and would take this for the wrong Cloud Map.
                 if !joined.is_member(known) {
                     let is_unfamiliar = joined.is_unfamiliar(known);
                     let imported = Imported { is_unfamiliar, ..Imported::default() };
@@ -156,7 +157,7 @@ impl Clusterset {
         self.selection = all.reduce(Selection::union);
     }
 
-    /// Adds the parts of a cluster's imports, once all clusters are known that take part.
+    /// Adds the endpoints that the cluster's imports have now. Call it after `add` was called for every participating cluster.
     fn add_parts(&mut self, joined: &Joined<'_>) {
         if let Some(objects) = &joined.objects {
             for (part, endpoints) in objects.parts(&joined.owner, &self.served) {
@@ -165,7 +166,8 @@ impl Clusterset {
         }
     }
 
-    /// Reads, after the objects of the imports, what they rest on in Cloud Map.
+    /// Reads the part of Cloud Map that the imports of the clusterset are built from. Call it after `add_parts`: the read asks
+    /// Cloud Map by id for exports and endpoints that are in an import.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
         let names = self.selection.as_ref().and_then(Selection::names);
         let parts = std::mem::take(&mut self.parts);
@@ -179,7 +181,7 @@ impl Clusterset {
         }
     }
 
-    /// Everything that is known about it.
+    /// The members of the clusterset, from Cloud Map and from the served clusters.
     pub(super) fn members<'s>(
         &'s self,
         clusterset: &'s ClustersetId,

@@ -1,5 +1,5 @@
-//! Orphans: instances that this installation registered for a cluster that is not configured for the Cloud Map in which they
-//! are. They are counted, and stay until a person purges the cluster.
+//! An orphan is an instance of this installation whose cluster is not configured for the Cloud Map that has the instance. A
+//! sync counts orphans and never removes them; the action `purge` does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,8 +18,8 @@ pub struct Orphans {
 }
 
 impl Registry {
-    /// The instances of this installation that belong to no configured cluster, by their cluster. `is_kept` is whether a
-    /// cluster is configured for the Cloud Map service.
+    /// Returns the orphans of this installation by cluster. `is_kept` returns whether a cluster is configured for a Cloud Map
+    /// that has the service.
     pub fn orphans(
         &self,
         owner_id: &str,
