@@ -32,12 +32,12 @@ pub enum Error {
         message: String,
     },
     /// The reply is incomplete, for instance while a cluster is being created.
-    #[error("the EKS cluster {cluster:?} (status {status}) has no usable {member}")]
+    #[error("the EKS cluster {cluster:?} (status {status}) has no usable {field}")]
     Incomplete {
         cluster: String,
         status: String,
-        /// The member that is missing or malformed.
-        member: &'static str,
+        /// The field that is missing or malformed.
+        field: &'static str,
     },
 }
 
@@ -54,10 +54,10 @@ pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> 
     })?;
     let description = answer.cluster.unwrap_or_else(|| Description::builder().build());
     let status = description.status.as_ref().map_or("unknown", |status| status.as_str()).to_owned();
-    parse_description(name, &description).map_err(|member| Error::Incomplete {
+    parse_description(name, &description).map_err(|field| Error::Incomplete {
         cluster: name.to_owned(),
         status,
-        member,
+        field,
     })
 }
 
@@ -204,13 +204,13 @@ impl TokenSource {
     }
 
     async fn sign(&self, now: SystemTime) -> Result<String, SigningError> {
-        let host = sts_url(&self.region).await?;
+        let sts_url = sts_url(&self.region).await?;
         let credentials = self.credentials.provide_credentials().await;
         let credentials = credentials.map_err(|source| SigningError::Credentials {
             cluster: self.cluster.clone(),
             source,
         })?;
-        let url = presign(&host, &self.region, &self.cluster, credentials, now);
+        let url = presign(&sts_url, &self.region, &self.cluster, credentials, now);
         let url =
             url.map_err(|source| SigningError::Sign { cluster: self.cluster.clone(), source })?;
         Ok(format!("k8s-aws-v1.{}", general_purpose::URL_SAFE_NO_PAD.encode(url)))
@@ -228,7 +228,7 @@ async fn sts_url(region: &str) -> Result<String, SigningError> {
 }
 
 fn presign(
-    host: &str,
+    sts_url: &str,
     region: &str,
     cluster: &str,
     credentials: Credentials,
@@ -246,8 +246,8 @@ fn presign(
         .time(now)
         .settings(settings)
         .build()?;
-    let host = host.trim_end_matches('/');
-    let url = format!("{host}/?Action=GetCallerIdentity&Version=2011-06-15");
+    let sts_url = sts_url.trim_end_matches('/');
+    let url = format!("{sts_url}/?Action=GetCallerIdentity&Version=2011-06-15");
     // The signed header binds the token to this cluster.
     let headers = [("x-k8s-aws-id", cluster)];
     let request = SignableRequest::new("GET", &url, headers.into_iter(), SignableBody::Bytes(&[]))?;

@@ -62,15 +62,15 @@ impl Invocation<'_> {
     }
 
     /// Deregisters every instance of this installation for cluster `arn` from `registries`; in plan mode only reports them.
-    /// `kept` is the cluster's settings entry, if its own Cloud Map is among `registries`.
+    /// `configured` is the cluster's settings entry, if its own Cloud Map is among `registries`.
     pub async fn purge_all(
         &self,
         arn: &ClusterArn,
-        kept: Option<&Cluster>,
+        configured: Option<&Cluster>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
     ) -> Report {
         let mut warnings = Vec::new();
-        if let Some(cluster) = kept {
+        if let Some(cluster) = configured {
             let registry = &registries[&self.clients.registry_of(cluster)];
             warnings.extend(self.warn_of_registration(cluster, registry).await);
             warnings.extend(self.warn_of_clusterset(cluster));
@@ -82,7 +82,7 @@ impl Invocation<'_> {
         }
         // Imports are deleted before the cluster's record. If the purge stopped in between, a cluster with imports but without
         // a record would be held back until a person acts.
-        let multi_cluster = match kept {
+        let multi_cluster = match configured {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,
         };
@@ -98,9 +98,9 @@ impl Invocation<'_> {
         // Reports of Cloud Maps without instances to purge are dropped. If all are empty, one is kept.
         let has_none =
             |report: &ClusterReport| report.services.is_empty() && report.error.is_none();
-        let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
-        none.truncate(1);
-        let mut reports = if some.is_empty() { none } else { some };
+        let (mut empty, affected): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
+        empty.truncate(1);
+        let mut reports = if affected.is_empty() { empty } else { affected };
         if let Some(first) = reports.first_mut() {
             first.lines.extend(warnings.into_iter().map(Line::warning));
             first.multi_cluster = multi_cluster;
@@ -185,15 +185,15 @@ impl Invocation<'_> {
         cluster: &Cluster,
         has_exported: bool,
     ) -> Option<MultiClusterReport> {
-        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off
+        let may_have_imports = self.settings.multi_cluster_of(cluster) != MultiCluster::Off
             || cluster.membership != Membership::default()
             || has_exported;
-        let purged = self.deadline.until_stop(self.purge_objects(cluster, takes_part));
+        let purged = self.deadline.until_stop(self.purge_objects(cluster, may_have_imports));
         match purged.await.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(report) => (!report.is_quiet()).then_some(report),
             Err(error) if error.is_cluster_not_found() => None,
             // `warn_of_registration` has already reported a cluster that could not be read.
-            Err(_) if !takes_part => None,
+            Err(_) if !may_have_imports => None,
             Err(error) => Some(unread(&error).into()),
         }
     }
@@ -201,13 +201,13 @@ impl Invocation<'_> {
     async fn purge_objects(
         &self,
         cluster: &Cluster,
-        takes_part: bool,
+        may_have_imports: bool,
     ) -> Result<MultiClusterReport, Error> {
         let connection = self.connect(cluster).await?;
         let kubernetes = &connection.kubernetes;
         let mut report = MultiClusterReport::default();
         let owner = OwnerLabel::new(&self.settings.owner_id);
-        let of_us = owner.selector();
+        let own_selector = owner.selector();
         // If the ServiceImport CRD is not installed, or serves another version, ServiceImports are skipped. Their derived
         // Services and EndpointSlices may still exist.
         let is_served =
@@ -215,14 +215,15 @@ impl Invocation<'_> {
         let imports = is_served.then_some(Kind::ServiceImport);
         let mut objects = Objects::default();
         for kind in imports.into_iter().chain([Kind::Service, Kind::EndpointSlice]) {
-            match kubernetes.objects(kind, &of_us).await {
+            match kubernetes.objects(kind, &own_selector).await {
                 Ok(list) => objects.add_list(kind, list),
                 // A cluster that was never a member may lack the RBAC rules to read imports, so the error counts as a failed
-                // read only if `takes_part`.
+                // read only if `may_have_imports`.
                 Err(error) => {
-                    let unread = *unread(&error);
-                    let outcome = if takes_part { Outcome::Unread } else { Outcome::HeldBack };
-                    report.lines.push(Line { outcome, ..unread });
+                    let unread_line = *unread(&error);
+                    let outcome =
+                        if may_have_imports { Outcome::Unread } else { Outcome::HeldBack };
+                    report.lines.push(Line { outcome, ..unread_line });
                 }
             }
         }

@@ -28,8 +28,8 @@ use bucket::Lane;
 pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
 pub use operation::Ended;
 pub use quota::{Call, Permit, QuotaShare, Quotas, Rate, Room};
-pub use read::{ListedNamespace, ListedService, LocalHost};
-use shared_results::NewNamespaces;
+pub use read::{ListedNamespace, ListedService, StripDataPrefix};
+use shared_results::EnsuredNamespaces;
 pub use shared_results::{Created, SharedResults};
 pub use write::{Accepted, NewServiceId};
 
@@ -57,7 +57,7 @@ pub struct CloudMap {
     lane: Lane,
     timings: Arc<operation::Timings>,
     custom_tags: Arc<CustomTags>,
-    recorder: Option<Arc<Recorder>>,
+    recorder: Option<Arc<OutcomeRecorder>>,
 }
 
 impl CloudMap {
@@ -97,43 +97,43 @@ impl CloudMap {
 }
 
 /// The last outcome of each kind of read: `Ok` if it was allowed, otherwise the error with its causes.
-pub type Answers = BTreeMap<Call, Result<(), String>>;
+pub type ReadOutcomes = BTreeMap<Call, Result<(), String>>;
 
 /// Keeps the last outcome of each kind of read that a client makes.
 ///
 /// An error never replaces an allowed read. For example, a role may list the instances of every service except one that another
 /// account shares. `doctor` then reports the right as granted; the plan reports the one service.
 #[derive(Debug, Default)]
-struct Recorder(Mutex<Answers>);
+struct OutcomeRecorder(Mutex<ReadOutcomes>);
 
-impl Recorder {
-    fn answers(&self) -> MutexGuard<'_, Answers> {
+impl OutcomeRecorder {
+    fn outcomes(&self) -> MutexGuard<'_, ReadOutcomes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the outcome of a call. A `NotFound` error counts as allowed.
     fn record(&self, call: Call, error: Option<&Error>) {
-        let mut answers = self.answers();
+        let mut outcomes = self.outcomes();
         match error.filter(|error| error.class != Class::NotFound) {
-            None => _ = answers.insert(call, Ok(())),
-            Some(_) if answers.get(&call).is_some_and(Result::is_ok) => {}
-            Some(error) => _ = answers.insert(call, Err(chain(error))),
+            None => _ = outcomes.insert(call, Ok(())),
+            Some(_) if outcomes.get(&call).is_some_and(Result::is_ok) => {}
+            Some(error) => _ = outcomes.insert(call, Err(chain(error))),
         }
     }
 }
 
 impl CloudMap {
     /// The outcomes of the reads of a client with a recorder.
-    pub fn answers(&self) -> Answers {
-        self.recorder.as_ref().map(|recorder| recorder.answers().clone()).unwrap_or_default()
+    pub fn outcomes(&self) -> ReadOutcomes {
+        self.recorder.as_ref().map(|recorder| recorder.outcomes().clone()).unwrap_or_default()
     }
 
-    /// Returns `answer`. If the client has a recorder, records the outcome first.
-    fn recorded<T>(&self, call: Call, answer: Result<T, Error>) -> Result<T, Error> {
+    /// Returns `outcome`. If the client has a recorder, records it first.
+    fn recorded<T>(&self, call: Call, outcome: Result<T, Error>) -> Result<T, Error> {
         if let Some(recorder) = &self.recorder {
-            recorder.record(call, answer.as_ref().err());
+            recorder.record(call, outcome.as_ref().err());
         }
-        answer
+        outcome
     }
 }
 
@@ -200,8 +200,8 @@ impl Error {
     }
 
     /// A reply without a required member. It must not be read as an empty list, which would deregister instances.
-    pub fn missing_member(action: impl Into<String>, member: &str) -> Self {
-        Self::input(action, &format!("Cloud Map's response has no field {member}"))
+    pub fn missing_member(action: impl Into<String>, field: &str) -> Self {
+        Self::input(action, &format!("Cloud Map's response has no field {field}"))
     }
 
     /// The error with its cause in one line, for a report.
@@ -260,17 +260,17 @@ mod tests {
             let source = Cause { code: None, message: message.to_owned() };
             Error { action: "read".to_owned(), class, source }
         };
-        let recorder = Recorder::default();
+        let recorder = OutcomeRecorder::default();
         recorder.record(Call::GetInstance, Some(&error(Class::Denied, "first")));
         recorder.record(Call::GetInstance, Some(&error(Class::Denied, "second")));
         let refused = Err("cannot read: second".to_owned());
-        assert_eq!(*recorder.answers(), [(Call::GetInstance, refused)].into());
+        assert_eq!(*recorder.outcomes(), [(Call::GetInstance, refused)].into());
 
         recorder.record(Call::GetInstance, Some(&error(Class::NotFound, "no such instance")));
         recorder.record(Call::GetInstance, Some(&error(Class::Denied, "third")));
         recorder.record(Call::GetService, None);
         let allowed = [(Call::GetInstance, Ok(())), (Call::GetService, Ok(()))];
-        assert_eq!(*recorder.answers(), allowed.into());
+        assert_eq!(*recorder.outcomes(), allowed.into());
     }
 
     #[test]

@@ -25,14 +25,14 @@ use crate::model::{
 pub struct ListedNamespace {
     pub namespace: Namespace,
     /// The number of its services as Cloud Map counts them, which may lag behind changes.
-    pub services: Option<usize>,
+    pub service_count: Option<usize>,
 }
 
 /// A service as `ListServices` returns it. The response does not say which namespace it belongs to.
 #[derive(Debug)]
 pub struct ListedService {
     /// The account of the namespace.
-    pub owner: Option<String>,
+    pub namespace_account: Option<String>,
     pub service: CloudMapService,
 }
 
@@ -53,20 +53,22 @@ impl CloudMap {
         Ok(lists.into_iter().flatten().filter_map(namespace).collect())
     }
 
-    /// Streams the services of a namespace, or of all namespaces if it is `None`, page by page. Instances are not read.
+    /// Streams the services of `namespace`, or of all namespaces if it is `None`, page by page. Instances are not read.
     ///
     /// # Errors
     /// Returns an error if the request cannot be built. Each item of the stream is an error if its page could not be read.
     pub fn services<'a>(
         &'a self,
-        of: Option<&Namespace>,
+        namespace: Option<&Namespace>,
     ) -> Result<impl Stream<Item = Result<Vec<ListedService>, Error>> + use<'a>, Error> {
-        let action = match of {
-            Some(of) => format!("list the services of the Cloud Map namespace {}", of.name),
+        let action = match namespace {
+            Some(namespace) => {
+                format!("list the services of the Cloud Map namespace {}", namespace.name)
+            }
             None => "list the services of Cloud Map".to_owned(),
         };
-        let filter = of.map(|of| {
-            let id = of.arn.clone().unwrap_or_else(|| of.id.clone());
+        let filter = namespace.map(|namespace| {
+            let id = namespace.arn.clone().unwrap_or_else(|| namespace.id.clone());
             let name = api::ServiceFilterName::NamespaceId;
             api::ServiceFilter::builder().name(name).values(id).build()
         });
@@ -74,8 +76,8 @@ impl CloudMap {
         let request = self.client.list_services().set_filters(filter.map(|filter| vec![filter]));
         let pages = request.into_paginator().send();
         let token = list_services::ListServicesOutput::next_token;
-        let of_call = action.clone();
-        let failed = move |error: &SdkError<_, _>| Error::new(of_call.clone(), error);
+        let failed_action = action.clone();
+        let failed = move |error: &SdkError<_, _>| Error::new(failed_action.clone(), error);
         let pages = self.pages(Call::ListServices, pages, token, failed);
         Ok(pages.and_then(move |page| {
             let missing = || Error::missing_member(action.clone(), "Services");
@@ -162,7 +164,7 @@ impl CloudMap {
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
         let call = call.health_status(api::HealthStatusFilter::All).max_results(MAX_RESULTS.into());
         let call = call.set_owner_account(namespace.owner.clone());
-        let answer = call.customize().interceptor(LocalHost).send().await;
+        let answer = call.customize().interceptor(StripDataPrefix).send().await;
         let answer = answer.map_err(|error| Error::new(&action, &error));
         let answer = self.recorded(Call::DiscoverInstances, answer)?;
         let found = answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))?;
@@ -183,7 +185,7 @@ fn repeated_token(call: Call) -> Error {
 
 /// Returns `None` if the summary has no id, ARN or name.
 fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
-    let services = summary.service_count.and_then(|count| count.try_into().ok());
+    let service_count = summary.service_count.and_then(|count| count.try_into().ok());
     let kind = match summary.r#type {
         Some(api::NamespaceType::Http) => NamespaceKind::Http,
         _ => NamespaceKind::Dns,
@@ -197,13 +199,13 @@ fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
         kind,
         owner: summary.resource_owner,
     };
-    Some(ListedNamespace { namespace, services })
+    Some(ListedNamespace { namespace, service_count })
 }
 
 /// A service with the account of its namespace; `None` if the summary has no ARN or name.
 fn owned_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
-    let owner = summary.resource_owner.take();
-    service(summary).map(|service| ListedService { owner, service })
+    let namespace_account = summary.resource_owner.take();
+    service(summary).map(|service| ListedService { namespace_account, service })
 }
 
 /// Converts the response of `GetService` into the type that `ListServices` returns.
@@ -269,11 +271,11 @@ pub type Discovered = BTreeMap<String, String>;
 /// The SDK puts `data-` before the host of a discovery request. With an IP address or `localhost` such a host cannot be
 /// resolved, so the prefix is removed.
 #[derive(Debug)]
-pub struct LocalHost;
+pub struct StripDataPrefix;
 
-impl Intercept for LocalHost {
+impl Intercept for StripDataPrefix {
     fn name(&self) -> &'static str {
-        "LocalHost"
+        "StripDataPrefix"
     }
 
     fn modify_before_signing(

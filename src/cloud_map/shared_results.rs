@@ -19,7 +19,7 @@ use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 #[derive(Debug, Default)]
 pub struct SharedResults {
     /// The namespaces that clusters asked for.
-    pub namespaces: NewNamespaces,
+    pub namespaces: EnsuredNamespaces,
     /// The services that were created.
     pub services: NewServices,
     /// The namespaces that have refused an instance.
@@ -30,9 +30,9 @@ type CreatedNamespace = OnceCell<Result<String, Arc<Error>>>;
 
 /// For each namespace name, its id or the error of its creation.
 #[derive(Debug, Default)]
-pub struct NewNamespaces(Mutex<BTreeMap<String, Arc<CreatedNamespace>>>);
+pub struct EnsuredNamespaces(Mutex<BTreeMap<String, Arc<CreatedNamespace>>>);
 
-impl NewNamespaces {
+impl EnsuredNamespaces {
     pub(super) fn cell(&self, name: &str) -> Arc<CreatedNamespace> {
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cells.entry(name.to_owned()).or_default().clone()
@@ -53,7 +53,7 @@ type Key = (String, ServiceName, String);
 pub struct NewServices {
     creations: Mutex<BTreeMap<Key, Arc<OnceCell<Created>>>>,
     /// The ids of services whose creation Cloud Map refused because they already exist.
-    existing: Mutex<BTreeMap<ServiceKey, String>>,
+    already_existing: Mutex<BTreeMap<ServiceKey, String>>,
 }
 
 /// A service that was created.
@@ -65,20 +65,20 @@ pub struct Created {
 }
 
 impl NewServices {
-    /// Returns the cell that holds the created service; the first group that needs the service fills it. `read` is the time at
-    /// which the caller's read started. If the service was created before `read` and the read did not find it, it has been
-    /// deleted since, and the cell is reset.
+    /// Returns the cell that holds the created service; the first group that needs the service fills it. `read_started_at` is
+    /// the time at which the caller's read started. If the service was created before `read_started_at` and the read did not
+    /// find it, it has been deleted since, and the cell is reset.
     pub fn creation(
         &self,
         namespace: &str,
         name: &ServiceName,
         owner: &str,
-        read: Instant,
+        read_started_at: Instant,
     ) -> Arc<OnceCell<Created>> {
         let mut creations = self.creations.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace.to_owned(), name.clone(), owner.to_owned());
         let creation = creations.entry(key).or_default();
-        if creation.get().is_some_and(|created| created.at < read) {
+        if creation.get().is_some_and(|created| created.at < read_started_at) {
             *creation = Arc::default();
         }
         creation.clone()
@@ -86,23 +86,26 @@ impl NewServices {
 
     /// Records the id of a service whose creation was refused because it already exists.
     pub fn note_existing(&self, key: &ServiceKey, id: String) {
-        self.existing.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), id);
+        self.already_existing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.clone(), id);
     }
 
     /// The id of a service whose creation was refused because it already exists.
-    pub fn existing(&self, key: &ServiceKey) -> Option<String> {
-        self.existing.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    pub fn already_existing(&self, key: &ServiceKey) -> Option<String> {
+        self.already_existing.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 }
 
 impl Created {
     /// A service that has just been created as it was wanted.
-    pub fn now(arn: String, wanted: &NewService) -> Self {
+    pub fn new(arn: String, wanted: &NewService) -> Self {
         Self { arn, service: wanted.clone(), at: Instant::now() }
     }
 
     /// Returns whether the created service has the settings that `wanted` asks for, so that another group can use it.
-    pub fn is_as(&self, wanted: &NewService) -> bool {
+    pub fn matches(&self, wanted: &NewService) -> bool {
         let settings = |service: &NewService| {
             let of_records = match service.kind {
                 ServiceKind::Dns(_) => Some((service.ttl, service.routing_policy)),
@@ -154,11 +157,11 @@ mod tests {
     #[test]
     fn turn_that_wants_other_settings_does_not_take_the_service_for_its_own() {
         let with_records = ServiceKind::Dns(Records { a: true, ..Records::default() });
-        let created = Created::now("arn".to_owned(), &wanted(ServiceKind::Http, 60));
+        let created = Created::new("arn".to_owned(), &wanted(ServiceKind::Http, 60));
         // The TTL is of records, which an HTTP service has not.
-        assert!(created.is_as(&wanted(ServiceKind::Http, 60)));
-        assert!(created.is_as(&wanted(ServiceKind::Http, 5)));
-        assert!(!created.is_as(&wanted(with_records, 60)));
+        assert!(created.matches(&wanted(ServiceKind::Http, 60)));
+        assert!(created.matches(&wanted(ServiceKind::Http, 5)));
+        assert!(!created.matches(&wanted(with_records, 60)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -166,7 +169,7 @@ mod tests {
         let services = NewServices::default();
         let creation = |owner: &str, read| services.creation("arn", &web(), owner, read);
         let read = Instant::now();
-        let made = Created::now("web".to_owned(), &wanted(ServiceKind::Http, 60));
+        let made = Created::new("web".to_owned(), &wanted(ServiceKind::Http, 60));
         assert!(creation("one", read).set(made).is_ok());
         assert!(creation("one", read).get().is_some());
         assert!(creation("another", read).get().is_none());

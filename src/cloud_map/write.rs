@@ -13,7 +13,7 @@ use aws_sdk_servicediscovery::types::error::{
 };
 use tokio::time::Instant;
 
-use super::{Call, CloudMap, Ended, Error, NewNamespaces, Permit};
+use super::{Call, CloudMap, Ended, EnsuredNamespaces, Error, Permit};
 use crate::model::{
     Attributes, HealthCheck, NamespaceKind, NewService, Place, Records, ServiceKind, ServiceUpdate,
     description,
@@ -131,7 +131,7 @@ impl CloudMap {
     /// [`super::Class::NotFound`] if the namespace is being deleted.
     pub async fn ensure_namespace(
         &self,
-        created: &NewNamespaces,
+        created: &EnsuredNamespaces,
         name: &str,
         owner: &str,
         until: Instant,

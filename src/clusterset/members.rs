@@ -78,7 +78,7 @@ pub struct Served {
     /// The exports that this run has read, by the id that their cluster states.
     pub read: BTreeMap<ClusterId, ReadExports>,
     /// Whether nothing that was read before this invocation is used.
-    pub is_fresh: bool,
+    pub bypasses_cache: bool,
 }
 
 impl Served {
@@ -107,7 +107,7 @@ pub struct ReadClusterset {
     /// The last known holder of each id, by the records that the process has read or written.
     pub holders: BTreeMap<ClusterId, Owner>,
     /// The members of which this run has written the record, or would write it. Lists may not show it yet.
-    pub written: BTreeSet<ClusterId>,
+    pub written_or_planned: BTreeSet<ClusterId>,
     /// The reason why nothing could be read.
     pub problem: Option<String>,
 }

@@ -44,9 +44,9 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
     }
     let cluster = cluster(&batch.log_group).ok_or(Error::LogsNotOfCluster)?;
     let messages = batch.log_events.into_iter().filter_map(|line| {
-        let reading = read_line(&line.message).transpose()?;
-        let reading = reading.map(|scope| scope.in_cluster(Some(cluster.clone())));
-        Some(Message { id: line.id, receipt: None, reading })
+        let scope = read_line(&line.message).transpose()?;
+        let scope = scope.map(|scope| scope.in_cluster(Some(cluster.clone())));
+        Some(Message { id: line.id, receipt: None, reading: scope })
     });
     Ok(messages.collect())
 }
@@ -68,7 +68,7 @@ fn cluster(log_group: &str) -> Option<String> {
 const FOLLOWED: [&str; 5] =
     ["services", "endpoints", "endpointslices", "serviceexports", "namespaces"];
 /// The Kubernetes user group that `deploy/` gives the function. A write by the function needs no sync.
-const OWN_GROUP: &str = "cloud-map-sync";
+const OWN_USER_GROUP: &str = "cloud-map-sync";
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /// The metadata of an `audit.k8s.io/v1` Event.
@@ -119,7 +119,7 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     if !is_readable || event.stage.is_empty() {
         return Err(Unusable::NotJson);
     }
-    let Some(written) = event.written_object() else { return Ok(None) };
+    let Some(written) = event.followed_write() else { return Ok(None) };
     let version = match written.api_group.as_deref() {
         None | Some("") => "v1".to_owned(),
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
@@ -163,10 +163,10 @@ impl<'de> Visitor<'de> for &mut AuditEvent {
 impl AuditEvent {
     /// The reference to the written object, if the write succeeded, is of a followed resource and not of a subresource, and is
     /// not the function's own.
-    fn written_object(&self) -> Option<&ObjectReference> {
-        let done = self.response_status.as_ref().is_none_or(|status| status.code < 300);
-        let finished = self.stage == "ResponseComplete" && done;
-        let is_own = self.user.groups.iter().any(|group| group == OWN_GROUP);
+    fn followed_write(&self) -> Option<&ObjectReference> {
+        let succeeded = self.response_status.as_ref().is_none_or(|status| status.code < 300);
+        let finished = self.stage == "ResponseComplete" && succeeded;
+        let is_own = self.user.groups.iter().any(|group| group == OWN_USER_GROUP);
         let object = self.object_ref.as_ref().filter(|_| finished && !is_own)?;
         let followed = FOLLOWED.contains(&object.resource.as_str()) && object.subresource.is_none();
         (followed && WRITES.contains(&self.verb.as_str())).then_some(object)

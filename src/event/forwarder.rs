@@ -13,10 +13,10 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
     if is_own_event(record) {
         return Some(Err(Unusable::OwnEvent));
     }
-    exporter(record)
+    event_exporter(record)
         .or_else(|| argo_events(record))
         .or_else(|| kubewatch(record))
-        .or_else(|| text(record, "kind").map(|_| read_object(record, None, None)))
+        .or_else(|| non_empty_str(record, "kind").map(|_| read_object(record, None, None)))
 }
 
 /// Returns whether the record is or contains an Event that this function created. Such Events are ignored, since each would
@@ -25,8 +25,9 @@ fn is_own_event(record: &Map<String, Value>) -> bool {
     let inside = ["body", "oldBody", "obj", "oldObj"];
     let inside = inside.into_iter().filter_map(|field| record.get(field)?.as_object());
     let reporter = |object| {
-        let new = text(object, "reportingComponent").or(text(object, "reportingController"));
-        new.or_else(|| text(object.get("source")?.as_object()?, "component"))
+        let controller = non_empty_str(object, "reportingComponent")
+            .or(non_empty_str(object, "reportingController"));
+        controller.or_else(|| non_empty_str(object.get("source")?.as_object()?, "component"))
     };
     [record].into_iter().chain(inside).any(|object| reporter(object) == Some(REPORTER))
 }
@@ -34,7 +35,7 @@ fn is_own_event(record: &Map<String, Value>) -> bool {
 /// Reads a record of kubernetes-event-exporter: a v1 Event with the cluster's name, and with labels and owners added to its
 /// `involvedObject`:
 /// <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
-fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+fn event_exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let object = record.get("involvedObject")?;
     let object = object.as_object().ok_or(Unusable::UnknownShape);
     let scope = object.and_then(|reference| read_object(reference, None, None));
@@ -52,11 +53,12 @@ fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
 /// `metadata`. `metadata` has fields that the event source adds by configuration; `cluster` is read from there:
 /// <https://github.com/argoproj/argo-events/blob/master/pkg/eventsources/events/event-data.go>
 fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
-    let resource = text(record, "resource")?;
-    matches!(text(record, "type")?, "ADD" | "UPDATE" | "DELETE").then_some(())?;
+    let resource = non_empty_str(record, "resource")?;
+    matches!(non_empty_str(record, "type")?, "ADD" | "UPDATE" | "DELETE").then_some(())?;
     let body = one_of(record, ["body", "oldBody"])?;
-    let group = text(record, "group").map_or_else(String::new, |group| format!("{group}/"));
-    let version = format!("{group}{}", text(record, "version").unwrap_or_default());
+    let group =
+        non_empty_str(record, "group").map_or_else(String::new, |group| format!("{group}/"));
+    let version = format!("{group}{}", non_empty_str(record, "version").unwrap_or_default());
     let scope = read_object(body, Some(resource), Some(&version));
     let cluster = || match record.get("metadata").and_then(Value::as_object) {
         Some(metadata) => object::read_text(metadata, "cluster", object::check_cluster),
@@ -69,10 +71,10 @@ fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
 /// omits them. The record has the kind, or the resource for a custom resource:
 /// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
 fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
-    text(record, "operation")?;
-    let kind = text(record, "kind")?;
+    non_empty_str(record, "operation")?;
+    let kind = non_empty_str(record, "kind")?;
     let object = one_of(record, ["obj", "oldObj"])?;
-    Some(read_object(object, Some(kind), text(record, "apiVersion")))
+    Some(read_object(object, Some(kind), non_empty_str(record, "apiVersion")))
 }
 
 /// The object's own kind and version are preferred to `kind` and `api_version`. A reference has no `metadata`.
@@ -81,13 +83,14 @@ fn read_object(
     kind: Option<&str>,
     api_version: Option<&str>,
 ) -> Result<Scope, Unusable> {
-    let kind =
-        text(object, "kind").or(kind).ok_or(Unusable::IncompleteScope { missing: "kind" })?;
+    let kind = non_empty_str(object, "kind")
+        .or(kind)
+        .ok_or(Unusable::IncompleteScope { missing: "kind" })?;
     let names = match object.get("metadata") {
         Some(metadata) => metadata.as_object().ok_or(Unusable::UnknownShape)?,
         None => object,
     };
-    let api_version = text(object, "apiVersion").or(api_version);
+    let api_version = non_empty_str(object, "apiVersion").or(api_version);
     object::scope(kind, api_version, &EventMetadata::read(names)?)
 }
 
@@ -95,7 +98,7 @@ fn one_of<'a>(record: &'a Map<String, Value>, fields: [&str; 2]) -> Option<&'a M
     fields.into_iter().find_map(|field| record.get(field)?.as_object())
 }
 
-fn text<'a>(record: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
+fn non_empty_str<'a>(record: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
     let text = record.get(field)?.as_str()?;
     (!text.is_empty()).then_some(text)
 }

@@ -84,7 +84,7 @@ impl Selections {
     }
 
     /// The Services to sync in any cluster; `None` if no cluster is to be synced.
-    pub fn all(&self) -> Option<Selection> {
+    pub fn union(&self) -> Option<Selection> {
         self.0.values().cloned().reduce(Selection::union)
     }
 

@@ -100,7 +100,7 @@ impl Function {
             first.lines.push(Line::warning(existence.to_string()));
         }
         for cluster in &report.clusters {
-            log::lines(cluster, invocation.mode);
+            log::all_lines(cluster, invocation.mode);
             log::summary(cluster, invocation.mode);
         }
         log::run(&report);

@@ -2,8 +2,8 @@
 //! All errors of the report are logged here. No line contains a payload, a token or a secret.
 //!
 //! Some lines recur in every run until something changes: held-back requests, things left as they are, and planned changes of
-//! dry runs. Such a line is logged when it first appears and when it ends ([`Standing`]), not in every run. The report and the
-//! counts always include it. The set of logged lines lives in the process. A new process logs every line again.
+//! dry runs. Such a line is logged when it first appears and when it ends ([`LoggedLines`]), not in every run. The report and
+//! the counts always include it. The set of logged lines lives in the process. A new process logs every line again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -27,14 +27,14 @@ type StandingLine = (String, Line);
 
 /// The lines that were logged and have not ended, by part.
 #[derive(Default)]
-pub(super) struct Standing(Mutex<BTreeMap<ReportPart, BTreeSet<StandingLine>>>);
+pub(super) struct LoggedLines(Mutex<BTreeMap<ReportPart, BTreeSet<StandingLine>>>);
 
 /// The lines of a run that stand until something changes.
 #[derive(Default)]
-struct Lines {
+struct RunLines {
     lines: BTreeSet<StandingLine>,
     /// Cloud Map services in which a read or change failed. A line about them that is missing may not have ended.
-    unsure: BTreeSet<String>,
+    incomplete_services: BTreeSet<String>,
 }
 
 /// The difference between the lines of a run and those of the runs before.
@@ -46,29 +46,33 @@ pub(super) struct RunDifference {
     ended: BTreeSet<StandingLine>,
 }
 
-impl Standing {
-    /// Compares the lines of a run with those that stand. `is_whole` says whether the run covered the whole part. A line counts
-    /// as ended only after such a run, and only if everything in its Cloud Map service was read and done.
-    fn compare(&self, part: ReportPart, run: Lines, is_whole: bool) -> RunDifference {
-        let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let standing = standing.entry(part).or_default();
-        let about: BTreeSet<_> = run.lines.iter().map(subject).collect();
-        let gone: BTreeSet<StandingLine> = standing
+impl LoggedLines {
+    /// Compares the lines of a run with those that stand. `is_full_run` says whether the run covered the whole part. A line
+    /// counts as ended only after such a run, and only if everything in its Cloud Map service was read and done.
+    fn compare(&self, part: ReportPart, run: RunLines, is_full_run: bool) -> RunDifference {
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = logged.entry(part).or_default();
+        let identity_keys: BTreeSet<_> = run.lines.iter().map(identity_key).collect();
+        let gone: BTreeSet<StandingLine> = logged
             .difference(&run.lines)
-            .filter(|(place, _)| is_whole && !run.unsure.contains(place))
+            .filter(|(place, _)| is_full_run && !run.incomplete_services.contains(place))
             .cloned()
             .collect();
-        let ended = gone.iter().filter(|line| !about.contains(&subject(line))).cloned().collect();
-        let new = run.lines.difference(standing).cloned().collect();
-        standing.retain(|line| !gone.contains(line));
-        standing.extend(run.lines);
+        let ended = gone
+            .iter()
+            .filter(|line| !identity_keys.contains(&identity_key(line)))
+            .cloned()
+            .collect();
+        let new = run.lines.difference(logged).cloned().collect();
+        logged.retain(|line| !gone.contains(line));
+        logged.extend(run.lines);
         RunDifference { new, ended }
     }
 }
 
 /// Returns what identifies a line. For a line with a reason the text is erased, because it may change while the reason stays
 /// the same.
-fn subject((place, line): &StandingLine) -> StandingLine {
+fn identity_key((place, line): &StandingLine) -> StandingLine {
     let mut line = line.clone();
     if line.has_reason() {
         line.text.clear();
@@ -88,18 +92,23 @@ fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
 }
 
 impl Function {
-    /// Logs the lines of a cluster in the report of a run. `is_whole`: the run was about all of the cluster.
-    pub(super) fn log_lines(
+    /// Logs the lines of a cluster in the report of a run. `is_full_run`: the run was about all of the cluster.
+    pub(super) fn log_new_lines(
         &self,
         kind: &'static str,
         report: &ClusterReport,
-        (mode, is_whole): (Mode, bool),
+        (mode, is_full_run): (Mode, bool),
     ) {
         // If the cluster was not read, the run has no lines, and no earlier line counts as ended.
-        let unsure = report.error.is_none().then(|| unsure_services(report));
+        let incomplete_services = report.error.is_none().then(|| incomplete_services(report));
         let lines = placed_lines(report);
-        let news = self.compare((report.cluster.as_str(), kind), (mode, is_whole), unsure, &lines);
-        write(&report.cluster, mode, news.as_ref(), &lines);
+        let news = self.compare(
+            (report.cluster.as_str(), kind),
+            (mode, is_full_run),
+            incomplete_services,
+            &lines,
+        );
+        log_new_and_ended(&report.cluster, mode, news.as_ref(), &lines);
         log_state(report, mode);
     }
 
@@ -108,16 +117,17 @@ impl Function {
         &self,
         cluster: &str,
         report: &MultiClusterReport,
-        (mode, is_whole): (Mode, bool),
+        (mode, is_full_run): (Mode, bool),
     ) {
-        let unsure = (!report.has_failed()).then(BTreeSet::new);
-        let is_complete = is_whole && report.unfinished.is_empty();
+        let incomplete_services = (!report.has_failed()).then(BTreeSet::new);
+        let is_complete = is_full_run && report.unfinished.is_empty();
         let lines = report.lines_in_order().into_iter().filter(|line| line.code != EXPORTED);
         let lines: Vec<(String, &Line)> = lines.map(|line| (String::new(), line)).collect();
-        let news = self.compare((cluster, "imports"), (mode, is_complete), unsure, &lines);
-        write(cluster, mode, news.as_ref(), &lines);
+        let news =
+            self.compare((cluster, "imports"), (mode, is_complete), incomplete_services, &lines);
+        log_new_and_ended(cluster, mode, news.as_ref(), &lines);
         if let Some(verdict) = &report.guard {
-            guard(cluster, verdict, mode);
+            log_guard(cluster, verdict, mode);
         }
         let exports = report.exports;
         let imports = report.imports;
@@ -129,18 +139,18 @@ impl Function {
     }
 
     /// Returns the lines that are new or ended since earlier runs. Returns `None`, which logs every line, for a plan that a
-    /// person requested and if `unsure` is not known, because the cluster or its clusterset was not read.
+    /// person requested and if `incomplete_services` is not known, because the cluster or its clusterset was not read.
     fn compare(
         &self,
         (of, kind): (&str, &'static str),
-        (mode, is_whole): (Mode, bool),
-        unsure: Option<BTreeSet<String>>,
+        (mode, is_full_run): (Mode, bool),
+        incomplete_services: Option<BTreeSet<String>>,
         lines: &[(String, &Line)],
     ) -> Option<RunDifference> {
-        let unsure = unsure.filter(|_| mode != Mode::Plan)?;
+        let incomplete_services = incomplete_services.filter(|_| mode != Mode::Plan)?;
         let lines = lines.iter().filter_map(|(place, line)| standing_line(place, line, mode));
-        let run = Lines { lines: lines.collect(), unsure };
-        Some(self.standing.compare((of.to_owned(), kind), run, is_whole))
+        let run = RunLines { lines: lines.collect(), incomplete_services };
+        Some(self.logged_lines.compare((of.to_owned(), kind), run, is_full_run))
     }
 }
 
@@ -156,7 +166,12 @@ fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
 
 /// Logs the lines of a run, without recurring lines that were logged before, and then the lines that ended. Without `news`,
 /// logs every line.
-fn write(cluster: &str, mode: Mode, news: Option<&RunDifference>, lines: &[(String, &Line)]) {
+fn log_new_and_ended(
+    cluster: &str,
+    mode: Mode,
+    news: Option<&RunDifference>,
+    lines: &[(String, &Line)],
+) {
     for (place, line) in lines {
         let is_new = news.is_none_or(|news| {
             standing_line(place, line, mode).is_none_or(|line| news.new.contains(&line))
@@ -177,28 +192,28 @@ fn log_end(cluster: &str, place: &str, line: &Line) {
     let ended = match &line.outcome {
         Outcome::Planned => {
             let object = line.object.as_deref().unwrap_or_default();
-            format!("planned: {code} {object}{}: {text}", within(place))
+            format!("planned: {code} {object}{}: {text}", in_place_phrase(place))
         }
         _ => format!("{}: {text}", line.word()),
     };
     info!(
         cluster,
         kubernetes_service = service,
-        cloud_map_service = placed(place),
+        cloud_map_service = non_empty(place),
         reason = &**code,
         "ended: {ended}"
     );
 }
 
 /// Returns `None` for an empty place, so that the log field is omitted.
-fn placed(place: &str) -> Option<&str> {
+fn non_empty(place: &str) -> Option<&str> {
     (!place.is_empty()).then_some(place)
 }
 
 /// Logs one line.
 fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     let service = line.service.as_ref().map(ToString::to_string);
-    let cloud_map_service = placed(place);
+    let cloud_map_service = non_empty(place);
     let code: &str = &line.code;
     let text = &line.text;
     let word = line.word();
@@ -216,7 +231,9 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     match &line.outcome {
         Outcome::Failed { error } => log!(error, "change failed: {error}"),
         Outcome::Undone { why } => log!(warn, "change not made: {why}"),
-        Outcome::Planned | Outcome::Applied => log!(info, "{code}{}: {text}", within(place)),
+        Outcome::Planned | Outcome::Applied => {
+            log!(info, "{code}{}: {text}", in_place_phrase(place));
+        }
         Outcome::Unread if line.is_open() && !line.has_reason() => log!(error, "{word}: {text}"),
         Outcome::Remark if line.sign == '!' => log!(warn, "{word}: {text}"),
         Outcome::KeptOut | Outcome::HeldBack if line.is_obstacle() => log!(warn, "{word}: {text}"),
@@ -227,8 +244,8 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
 }
 
 /// Returns " in PLACE", or an empty string for a change in a cluster.
-fn within(place: &str) -> String {
-    placed(place).map(|place| format!(" in {place}")).unwrap_or_default()
+fn in_place_phrase(place: &str) -> String {
+    non_empty(place).map(|place| format!(" in {place}")).unwrap_or_default()
 }
 
 /// Logs a message that is not delivered again, since a retry does not help.
@@ -244,8 +261,8 @@ pub(super) fn orphans(report: &OrphanReport) {
 }
 
 /// Logs each line of the report of one cluster.
-pub(super) fn lines(report: &ClusterReport, mode: Mode) {
-    write(&report.cluster, mode, None, &placed_lines(report));
+pub(super) fn all_lines(report: &ClusterReport, mode: Mode) {
+    log_new_and_ended(&report.cluster, mode, None, &placed_lines(report));
     log_state(report, mode);
 }
 
@@ -258,14 +275,14 @@ fn log_state(report: &ClusterReport, mode: Mode) {
             false => error!(cluster, "cluster not read to the end, only additions made: {problem}"),
         }
     } else if let Some(verdict) = &report.guard {
-        guard(cluster, verdict, mode);
+        log_guard(cluster, verdict, mode);
     }
 }
 
 /// The Cloud Map services in which something was not read or not done.
-fn unsure_services(report: &ClusterReport) -> BTreeSet<String> {
-    let is_unsure = |service: &&ServiceReport| service.lines.iter().any(Line::is_open);
-    report.services.iter().filter(is_unsure).map(ServiceReport::place).collect()
+fn incomplete_services(report: &ClusterReport) -> BTreeSet<String> {
+    let is_incomplete = |service: &&ServiceReport| service.lines.iter().any(Line::is_open);
+    report.services.iter().filter(is_incomplete).map(ServiceReport::place).collect()
 }
 
 /// Logs the counts of a cluster that was read.
@@ -287,7 +304,7 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
 
 /// Logs the guard's verdict. The field `later_look` is true if an earlier run already saw the loss, or no later run can know of
 /// it, so an operator must decide.
-fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
+fn log_guard(cluster: &str, line: &GuardReport, mode: Mode) {
     let GuardReport { state, loss, instances, later_look, detail, .. } = line;
     let services = line.services.len();
     let first_seen = line.first_seen.as_deref();
@@ -327,9 +344,10 @@ mod tests {
         words.split_whitespace().map(line).collect()
     }
 
-    fn run(words: &str, unsure: &[&str]) -> Lines {
-        let unsure = unsure.iter().map(|place| (*place).to_owned()).collect();
-        Lines { lines: lines(words), unsure }
+    fn run(words: &str, incomplete_services: &[&str]) -> RunLines {
+        let incomplete_services =
+            incomplete_services.iter().map(|place| (*place).to_owned()).collect();
+        RunLines { lines: lines(words), incomplete_services }
     }
 
     #[test]
@@ -347,11 +365,11 @@ mod tests {
             ("1 2", "2", true, "", ""),
             ("1", "", true, "", "1"),
         ];
-        for (before, now, is_whole, new, ended) in rows {
-            let standing = Standing::default();
+        for (before, now, is_full_run, new, ended) in rows {
+            let logged = LoggedLines::default();
             let part = || ("blue".to_owned(), "services");
-            standing.compare(part(), run(before, &[]), true);
-            let difference = standing.compare(part(), run(now, &[]), is_whole);
+            logged.compare(part(), run(before, &[]), true);
+            let difference = logged.compare(part(), run(now, &[]), is_full_run);
             let expected = RunDifference { new: lines(new), ended: lines(ended) };
             assert_eq!(difference, expected, "{before} -> {now}");
         }
@@ -359,12 +377,12 @@ mod tests {
 
     #[test]
     fn parts_are_compared_with_themselves_and_what_ended_is_new_again() {
-        let standing = Standing::default();
+        let logged = LoggedLines::default();
         let blue = || ("blue".to_owned(), "services");
         let green = ("green".to_owned(), "services");
-        let compare = |words, is_whole| standing.compare(blue(), run(words, &[]), is_whole);
+        let compare = |words, is_full_run| logged.compare(blue(), run(words, &[]), is_full_run);
         assert_eq!(compare("a b", true).new, lines("a b"));
-        assert_eq!(standing.compare(green, run("a", &[]), true).new, lines("a"));
+        assert_eq!(logged.compare(green, run("a", &[]), true).new, lines("a"));
         assert_eq!(compare("c", false).new, lines("c"));
         assert_eq!(compare("b", true).ended, lines("a c"));
         assert_eq!(compare("a b", true).new, lines("a"));
@@ -375,14 +393,11 @@ mod tests {
 
     #[test]
     fn nothing_ends_in_a_service_with_something_undone() {
-        let standing = Standing::default();
+        let logged = LoggedLines::default();
         let part = || ("blue".to_owned(), "services");
-        standing.compare(part(), run("a", &[]), true);
-        assert_eq!(
-            standing.compare(part(), run("", &["prod/web"]), true),
-            RunDifference::default()
-        );
-        assert_eq!(standing.compare(part(), run("", &["prod/cart"]), true).ended, lines("a"));
+        logged.compare(part(), run("a", &[]), true);
+        assert_eq!(logged.compare(part(), run("", &["prod/web"]), true), RunDifference::default());
+        assert_eq!(logged.compare(part(), run("", &["prod/cart"]), true).ended, lines("a"));
     }
 
     #[test]

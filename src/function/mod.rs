@@ -41,7 +41,7 @@ pub struct Function {
     out_of_step: OutOfStep,
     silent: clustersets::Silent,
     /// The lines of the log that say the same in each run.
-    standing: log::Standing,
+    logged_lines: log::LoggedLines,
     /// The number of reads of instances of a run in place of that by its time.
     most_reads: Option<usize>,
     clock: Clock,
@@ -59,7 +59,7 @@ impl Function {
             queue,
             out_of_step: OutOfStep::default(),
             silent: clustersets::Silent::default(),
-            standing: log::Standing::default(),
+            logged_lines: log::LoggedLines::default(),
             most_reads: None,
             clock: Clock::system(),
         }

@@ -18,13 +18,15 @@ impl Run<'_> {
         let mut all = Vec::new();
         for key in keys {
             let Some(read) = self.registries[key].known().await else { continue };
-            let is_kept = |cluster: &ClusterArn, service: &ServiceKey| {
+            let is_configured = |cluster: &ClusterArn, service: &ServiceKey| {
                 self.invocation.settings.cluster(cluster).is_some_and(|configured| {
                     let own = self.function.clients.registry_of(configured);
                     own == *key || is_shown(&read, service, shown.get(&own))
                 })
             };
-            for (cluster, orphans) in read.orphans(&self.invocation.settings.owner_id, is_kept) {
+            for (cluster, orphans) in
+                read.orphans(&self.invocation.settings.owner_id, is_configured)
+            {
                 let purge = self.purge_command(&cluster, key, read.account.as_deref());
                 let cause = match self.invocation.settings.cluster(&cluster) {
                     Some(_) => "this cluster is kept in another Cloud Map now",

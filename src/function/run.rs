@@ -246,7 +246,7 @@ impl Run<'_> {
         report.quiet = !function.settings.pages(cluster);
         // An adoption holds back other things than a sync does.
         let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
-        function.log_lines(kind, &report, (invocation.mode, is_whole));
+        function.log_new_lines(kind, &report, (invocation.mode, is_whole));
         log::summary(&report, invocation.mode);
         report
     }

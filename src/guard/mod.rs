@@ -77,7 +77,7 @@ pub fn total(losses: &Losses) -> usize {
 
 /// Whether a single name loses something and was itself read in this run. Then a read error is not the cause, and
 /// no other name is concerned.
-fn is_of_one_that_was_read(losses: &Losses) -> bool {
+fn is_single_and_read(losses: &Losses) -> bool {
     losses.len() == 1 && losses.values().all(|loss| loss.was_read)
 }
 
@@ -119,16 +119,16 @@ impl Measure {
     pub fn is_past(self, run: &Circumstances, losses: &Losses) -> bool {
         let excused = match self.extent {
             Extent::Part => losses.len() <= 1,
-            _ => is_of_one_that_was_read(losses),
+            _ => is_single_and_read(losses),
         };
-        run.guard.is_passed_by(total(losses), self.instances) && !excused
+        run.guard.is_exceeded_by(total(losses), self.instances) && !excused
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
     fn may_be_past(self, run: &Circumstances, losses: &Losses) -> bool {
         let lost = total(losses);
         let unread = self.unread;
-        let together = run.guard.is_passed_by(lost + unread, self.instances + unread);
+        let together = run.guard.is_exceeded_by(lost + unread, self.instances + unread);
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }
 

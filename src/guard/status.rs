@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-use super::{Circumstances, Verdict, is_of_one_that_was_read, total};
+use super::{Circumstances, Verdict, is_single_and_read, total};
 use crate::model::{Guard, GuardState, ServiceRef, Timestamp, join_first};
 
 /// The number of Services that a sentence names.
@@ -24,7 +24,7 @@ pub enum LossSubject {
 struct Words {
     noun: &'static str,
     /// The verb phrase for the lost instances or endpoints, such as "are deregistered".
-    leave: &'static str,
+    departure: &'static str,
     owner: &'static str,
     /// The noun for what could not be read, such as "Cloud Map services".
     unread: &'static str,
@@ -37,14 +37,14 @@ impl LossSubject {
         match self {
             Self::Instances => Words {
                 noun: "instances",
-                leave: "are deregistered",
+                departure: "are deregistered",
                 owner: "Service",
                 unread: "Cloud Map services",
                 absent: "which is not in the cluster",
             },
             Self::Endpoints => Words {
                 noun: "imported endpoints",
-                leave: "leave the imports",
+                departure: "leave the imports",
                 owner: "import",
                 unread: "clusters",
                 absent: "which no cluster exports any more",
@@ -70,15 +70,15 @@ impl GuardStatus {
         let losses = self.verdict.losses();
         let names = join_first(losses.keys(), NAMED);
         match losses.len() {
-            1 if is_of_one_that_was_read(losses) => format!("{owner} {names}"),
+            1 if is_single_and_read(losses) => format!("{owner} {names}"),
             1 => format!("{owner} {names}, {absent},"),
             _ => format!("{owner}s {names}"),
         }
     }
 
     /// Whether the loss exceeds the limits.
-    pub fn is_past(&self) -> bool {
-        self.run.guard.is_passed_by(total(self.verdict.losses()), self.verdict.instances)
+    pub fn exceeds_limits(&self) -> bool {
+        self.run.guard.is_exceeded_by(total(self.verdict.losses()), self.verdict.instances)
     }
 
     /// Returns when the most recent of the losses was first seen, or `None` if no held loss could be stored.
@@ -90,7 +90,7 @@ impl GuardStatus {
 
     /// Returns whether an operator must decide: an earlier run already saw the loss, or the loss of a held one could not be
     /// stored.
-    pub fn is_later_look(&self) -> bool {
+    pub fn needs_operator(&self) -> bool {
         let is_seen_before = self.first_seen().is_some_and(|first_seen| first_seen < self.run.now);
         is_seen_before || !self.without_note.is_empty()
     }
@@ -138,7 +138,7 @@ impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let who = self.who();
         let limits = self.limits();
-        let Words { noun, leave, unread: parts, .. } = self.run.subject.words();
+        let Words { noun, departure, unread: parts, .. } = self.run.subject.words();
         let loss = total(self.verdict.losses());
         let Verdict { state, instances, unread, first_seen, .. } = self.verdict;
         let Guard { share, minimum, .. } = self.run.guard;
@@ -147,13 +147,13 @@ impl Display for GuardStatus {
             GuardState::Lifted => {
                 write!(
                     f,
-                    "{who} would lose {limits}; the same loss was seen before, so they {leave}"
+                    "{who} would lose {limits}; the same loss was seen before, so they {departure}"
                 )
             }
             GuardState::Confirmed => {
-                write!(f, "{who} would lose {limits}; the loss is confirmed, so they {leave}")
+                write!(f, "{who} would lose {limits}; the loss is confirmed, so they {departure}")
             }
-            GuardState::LeftToFullSync if self.is_past() => write!(
+            GuardState::LeftToFullSync if self.exceeds_limits() => write!(
                 f,
                 "{who} would lose {limits}; this targeted sync leaves it to the full sync"
             ),

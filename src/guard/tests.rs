@@ -109,7 +109,7 @@ fn loss_is_past_the_guard_if_it_is_past_both_limits() {
     let guard = Guard { share: 50, minimum: 10, ..Guard::default() };
     let cases = [(11, 21, true), (11, 22, false), (10, 10, false), (11, 11, true), (0, 0, false)];
     for (lost, instances, expected) in cases {
-        assert_eq!(guard.is_passed_by(lost, instances), expected, "{lost} of {instances}");
+        assert_eq!(guard.is_exceeded_by(lost, instances), expected, "{lost} of {instances}");
     }
 }
 
@@ -209,7 +209,7 @@ fn sentence_names_what_could_not_be_noted() {
         let sentence = status.to_string();
         let until =
             sentence.split_once("; ").map(|(_, until)| until.to_owned()).expect("a condition");
-        (times, status.is_later_look(), until)
+        (times, status.needs_operator(), until)
     };
     let confirm =
         r#"{"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#;

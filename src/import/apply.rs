@@ -37,7 +37,7 @@ pub struct Applied {
     /// Optional fields that the API server rejected or dropped. The objects work without them.
     pub refused: Vec<RefusedField>,
     /// Existing objects, not ours, that have the name of an object to be created.
-    pub taken: Vec<(Kind, Value)>,
+    pub name_conflicts: Vec<(Kind, Value)>,
 }
 
 /// A change that failed, with its error.
@@ -63,10 +63,10 @@ pub async fn apply(
         let blocking: Vec<&FailedWrite> = failures.filter(|write| write.blocks(&change)).collect();
         // A blocked status change is not reported, since it is planned again after the failure. Changes that only a denied
         // write blocks are not reported either: the denial's line covers them.
-        let is_silent =
+        let is_unreported =
             change.stage == Stage::Status || blocking.iter().all(|write| write.is_denied);
         let result = if !blocking.is_empty() {
-            if is_silent {
+            if is_unreported {
                 continue;
             }
             Outcome::undone(AFTER_FAILURE)
@@ -74,7 +74,7 @@ pub async fn apply(
             applied.is_cut_short = true;
             Outcome::out_of_time()
         } else if let Some(body) = present.body(&change) {
-            applied.send(kubernetes, present, (&change, &body)).await
+            applied.send_and_record(kubernetes, present, (&change, &body)).await
         } else {
             applied.is_cut_short = true;
             Outcome::undone(AFTER_FAILURE)
@@ -91,7 +91,7 @@ impl Made {
 }
 
 impl Applied {
-    async fn send(
+    async fn send_and_record(
         &mut self,
         kubernetes: &Kubernetes,
         present: &mut Present,
@@ -113,7 +113,7 @@ impl Applied {
                 if error.is_name_taken() {
                     // A run lists only objects with our labels, so it had not seen the object that has this name.
                     match kubernetes.object(&change.object).await {
-                        Ok(found) => self.taken.extend(found.map(|found| (kind, found))),
+                        Ok(found) => self.name_conflicts.extend(found.map(|found| (kind, found))),
                         Err(unread) => text = format!("{text}; {}", chain(&unread)),
                     }
                 }
@@ -166,20 +166,20 @@ pub struct Imported {
     pub imports: BTreeMap<ServiceRef, ImportOutcome>,
     /// Whether the cluster has imports but Cloud Map lacks its record. The Cloud Map may then be the wrong one, for example in
     /// another account.
-    pub is_unfamiliar: bool,
+    pub lacks_own_record: bool,
     /// Errors of Cloud Map services that could not be read. Endpoints imported from them stay.
-    pub unread: BTreeSet<String>,
+    pub read_problems: BTreeSet<String>,
     /// The verdict of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
     /// The policy of the cluster, if it forbids changes of imports.
-    pub stands_still: Option<Policy>,
+    pub frozen_by: Option<Policy>,
 }
 
 /// The outcome of one import.
 #[derive(Debug, Default)]
 pub struct ImportOutcome {
     /// Whether the import exists or is to exist after this run.
-    pub exists: bool,
+    pub is_wanted_or_present: bool,
     /// The merged exports of the name, if the cluster exports it itself.
     pub merged: Option<Arc<Merged>>,
     /// The number of ready endpoints in it.
@@ -224,7 +224,7 @@ impl ImportRemoval<'_> {
     pub async fn run(&self) -> Imported {
         let mut imported = Imported::default();
         let names = self.objects.names(self.owner);
-        for name in names.iter().chain(&self.objects.beside(&names)) {
+        for name in names.iter().chain(&self.objects.leftovers(&names)) {
             let outcome = self.remove(name, self.objects.present(name)).await;
             imported.imports.insert(name.clone(), outcome);
         }

@@ -81,11 +81,11 @@ impl Importing<'_> {
             return self.standing_still(names);
         }
         let Importer { member, owner, .. } = self.importer;
-        let is_unfamiliar =
+        let lacks_own_record =
             members.is_unfamiliar(member, owner) && self.objects.has_imports(self.owner);
         let families = self.kubernetes.service_families();
-        let unread = members.unread_records().collect();
-        let mut imported = Imported { is_unfamiliar, unread, ..Imported::default() };
+        let read_problems = members.unread_records().collect();
+        let mut imported = Imported { lacks_own_record, read_problems, ..Imported::default() };
         // The version of the API server, which is asked at most once. `None` if it does not say.
         let server: OnceCell<Option<String>> = OnceCell::new();
         let mut imports = Vec::new();
@@ -96,7 +96,9 @@ impl Importing<'_> {
                 import.server = server.get_or_init(version).await.clone();
             }
             let unread = import.exports.named.unread.as_ref();
-            imported.unread.extend(unread.map(|problem| format!("{}: {problem}", import.name)));
+            imported
+                .read_problems
+                .extend(unread.map(|problem| format!("{}: {problem}", import.name)));
             imports.push(import);
         }
         let tallies = imports.iter().map(|import| (import.name.clone(), import.tally()));
@@ -120,14 +122,16 @@ impl Importing<'_> {
     /// The imports of these names as they are, under a policy by which none is changed.
     fn standing_still(&self, names: BTreeSet<ServiceRef>) -> Imported {
         let is_told = self.guard.extent.is_whole() || !self.writes;
-        let stands_still = is_told.then_some(self.policy);
-        let mut imported = Imported { stands_still, ..Imported::default() };
+        let frozen_by = is_told.then_some(self.policy);
+        let mut imported = Imported { frozen_by, ..Imported::default() };
         for name in names {
             let present = self.objects.present(&name);
             let import = present.import.as_ref();
-            let exists = import.is_some_and(|import| self.owner.owns(&import.metadata));
+            let is_wanted_or_present =
+                import.is_some_and(|import| self.owner.owns(&import.metadata));
             let endpoints = ready_endpoints(self.owner, &present);
-            let outcome = ImportOutcome { exists, endpoints, ..ImportOutcome::default() };
+            let outcome =
+                ImportOutcome { is_wanted_or_present, endpoints, ..ImportOutcome::default() };
             imported.imports.insert(name, outcome);
         }
         imported
@@ -139,7 +143,7 @@ impl Importing<'_> {
         let mut names = members.names().clone();
         if !members.is_unread() {
             names.extend(self.objects.names(self.owner));
-            let left = self.objects.beside(&names).into_iter();
+            let left = self.objects.leftovers(&names).into_iter();
             let is_left = |name: &ServiceRef| {
                 is_derived_service(&name.name) && self.objects.present(name).is_orphaned()
             };
@@ -233,7 +237,7 @@ impl Importing<'_> {
         }
         let sources = (!self.writes).then_some(import.exports.sources);
         let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
-        outcome.exists |= is_held;
+        outcome.is_wanted_or_present |= is_held;
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
         outcome.held_back.extend(left_out.into_iter().filter(|_| is_active).chain(guard));
@@ -265,10 +269,11 @@ impl ImportRun<'_> {
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
         let member = importer.member;
-        let exists = self.exports.named.merged.is_some();
+        let is_wanted_or_present = self.exports.named.merged.is_some();
         let merged = self.exports.named.merged_of_all();
         let merged = merged.filter(|merged| merged.service.clusters.contains(&member.cluster));
-        let mut outcome = ImportOutcome { exists, merged, ..ImportOutcome::default() };
+        let mut outcome =
+            ImportOutcome { is_wanted_or_present, merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
         // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
         let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
@@ -399,7 +404,7 @@ impl ImportRun<'_> {
     /// them. One of ours is of an overlapping run: it is newer than the exports that this one read.
     fn add_foreign(&mut self, applied: &mut Applied, held_back: &mut Vec<Reason>) -> bool {
         let mut has_foreign = false;
-        for (kind, object) in std::mem::take(&mut applied.taken) {
+        for (kind, object) in std::mem::take(&mut applied.name_conflicts) {
             let metadata = Metadata::read(&object);
             if self.importing.owner.owns(&metadata) {
                 continue;

@@ -136,7 +136,7 @@ impl Objects {
 
     /// The objects beside those of these imports, by their derived Services: a person deleted the import, and what is left
     /// does not name it.
-    pub fn beside(&self, imports: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
+    pub fn leftovers(&self, imports: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
         let derived = |service: &ServiceRef| {
             ServiceRef::new(&service.namespace, id::derived_service(service))
         };

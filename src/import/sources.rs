@@ -154,7 +154,7 @@ impl<'a> Members<'a> {
     /// Whether the registry shows the record of a member. Without it this may be another Cloud Map than that of its imports.
     fn shows(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
-        self.read.written.contains(&member.cluster)
+        self.read.written_or_planned.contains(&member.cluster)
             || records.is_some_and(|records| records.holder.as_ref() == Some(owner))
     }
 

@@ -84,7 +84,7 @@ impl Default for Guard {
 
 impl Guard {
     /// Whether a loss is past both limits.
-    pub(crate) fn is_passed_by(self, lost: usize, instances: usize) -> bool {
+    pub(crate) fn is_exceeded_by(self, lost: usize, instances: usize) -> bool {
         lost > self.minimum && lost * 100 > usize::from(self.share) * instances
     }
 

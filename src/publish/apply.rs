@@ -138,11 +138,11 @@ impl<'a> GroupCalls<'a> {
             is_own.set(true);
             self.call_create(place, service, &arn, in_line)
                 .await
-                .map(|arn| Created::now(arn, service))
+                .map(|arn| Created::new(arn, service))
         });
         match created.await {
             Ok(created) if is_own.get() => Effect::Created(created.arn.clone()),
-            Ok(created) if created.is_as(service) => Effect::Exists(created.arn.clone()),
+            Ok(created) if created.matches(service) => Effect::Exists(created.arn.clone()),
             Ok(_) => Effect::Contested,
             Err(effect) => effect,
         }

@@ -60,7 +60,7 @@ impl Joined<'_> {
     }
 
     /// The exports of one name, as this cluster imports them if its import has parts of these `holders`.
-    pub fn known(
+    pub fn merged_name(
         &self,
         members: &Members<'_>,
         name: &ServiceRef,
@@ -86,21 +86,21 @@ impl MultiClusterReport {
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
         // The reason why the cluster has no record is the better line.
-        if imported.is_unfamiliar && !self.lines.iter().any(Line::is_obstacle) {
+        if imported.lacks_own_record && !self.lines.iter().any(Line::is_obstacle) {
             self.lines.push((&Refused::UnfamiliarRegistry).into());
         }
-        if let Some(policy) = imported.stands_still {
+        if let Some(policy) = imported.frozen_by {
             let text = format!("under POLICY={policy} the imports of this cluster stand still");
             self.lines.push(Line::new('!', "Policy", text, Outcome::HeldBack));
         }
-        if !imported.unread.is_empty() {
-            let problems = join_first(&imported.unread, NAMED);
+        if !imported.read_problems.is_empty() {
+            let problems = join_first(&imported.read_problems, NAMED);
             self.lines.push(Line::unreadable(format!("{UNREAD}: {problems}")));
         }
         self.guard = imported.guard.as_deref().map(GuardReport::from);
         let mut of_others: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, import) in imported.imports {
-            self.imports += usize::from(import.exists);
+            self.imports += usize::from(import.is_wanted_or_present);
             self.imported_endpoints += import.endpoints;
             for made in import.made {
                 self.lines.push(made.change.line(&name, made.result));

@@ -26,7 +26,7 @@ pub struct Cluster {
     pub default_namespace: Option<NamespaceReference>,
     pub membership: Membership,
     /// Whether its faults count in the metrics of the alarms that page.
-    pub page: bool,
+    pub pages_on_fault: bool,
 }
 
 /// A role to assume through STS.
@@ -119,7 +119,7 @@ fn parse_entries(text: &str) -> Result<Vec<ClusterObject>, String> {
     let from_text = |cluster: String| ClusterObject { cluster, ..ClusterObject::default() };
     if text.starts_with('[') {
         let entries: Vec<ClusterEntry> =
-            serde_json::from_str(text).map_err(|error| explain(text, &error))?;
+            serde_json::from_str(text).map_err(|error| describe_list_error(text, &error))?;
         let objects = entries.into_iter().map(|entry| match entry {
             ClusterEntry::Object(object) => *object,
             ClusterEntry::Text(cluster) => from_text(cluster),
@@ -138,7 +138,7 @@ fn parse_entries(text: &str) -> Result<Vec<ClusterObject>, String> {
 
 /// Describes why the JSON list is invalid. Serde's error for an untagged enum does not name the faulty field, so each object is
 /// parsed again on its own.
-fn explain(text: &str, error: &serde_json::Error) -> String {
+fn describe_list_error(text: &str, error: &serde_json::Error) -> String {
     let items: Result<Vec<serde_json::Value>, _> = serde_json::from_str(text);
     let objects = items.into_iter().flatten().filter(serde_json::Value::is_object);
     let first = objects.map(serde_json::from_value::<ClusterObject>).find_map(Result::err);
@@ -155,12 +155,13 @@ fn parse_cluster(object: ClusterObject, function_arn: Option<&str>) -> Result<Cl
     };
     let role = parse_role(object.role_arn)?;
     let arn = parse_arn(&object.cluster, role.as_ref(), function_arn)?;
-    let of_region = "the name of a Region, such as eu-central-1";
+    let region_form = "the name of a Region, such as eu-central-1";
     let parse_region = |text: &str| is_region(text).then(|| text.to_owned());
-    let registry_region = field("registryRegion", object.registry_region, parse_region, of_region)?;
-    let of_namespace = "the name, id or ARN of a namespace";
-    let of_id = "one DNS label, or two with a dot, of at most 63 characters";
-    let of_clusterset = "1 to 128 letters, digits, dots, underscores and hyphens";
+    let registry_region =
+        field("registryRegion", object.registry_region, parse_region, region_form)?;
+    let namespace_form = "the name, id or ARN of a namespace";
+    let id_form = "one DNS label, or two with a dot, of at most 63 characters";
+    let clusterset_form = "1 to 128 letters, digits, dots, underscores and hyphens";
     Ok(Cluster {
         arn,
         repetitions: Vec::new(),
@@ -171,14 +172,19 @@ fn parse_cluster(object: ClusterObject, function_arn: Option<&str>) -> Result<Cl
             "defaultNamespace",
             object.default_namespace,
             NamespaceReference::parse,
-            of_namespace,
+            namespace_form,
         )?,
         membership: Membership {
             multi_cluster: object.multi_cluster,
-            cluster_id: field("clusterId", object.cluster_id, ClusterId::parse, of_id)?,
-            clusterset: field("clusterset", object.clusterset, ClustersetId::parse, of_clusterset)?,
+            cluster_id: field("clusterId", object.cluster_id, ClusterId::parse, id_form)?,
+            clusterset: field(
+                "clusterset",
+                object.clusterset,
+                ClustersetId::parse,
+                clusterset_form,
+            )?,
         },
-        page: object.page.unwrap_or(true),
+        pages_on_fault: object.page.unwrap_or(true),
     })
 }
 
@@ -230,7 +236,7 @@ fn field<T>(
 }
 
 /// The default of the setting `STALE_CLUSTERS_AFTER`.
-pub const STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
+pub const DEFAULT_STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 words! {
     /// The part that a cluster takes in the Multi-Cluster Services API.
@@ -277,7 +283,7 @@ pub fn parse_multi_cluster(text: &str) -> Result<MultiCluster, String> {
 
 /// Returns a warning if `stale_after` is less than two schedule periods. A cluster that is synced on schedule can have a
 /// heartbeat of that age and would be reported as stale.
-pub fn mismatch(stale_after: SignedDuration, period: SignedDuration) -> Option<String> {
+pub fn stale_after_warning(stale_after: SignedDuration, period: SignedDuration) -> Option<String> {
     (stale_after < period * 2).then(|| {
         format!(
             "STALE_CLUSTERS_AFTER ({stale_after:#}) and SCHEDULE_MINUTES ({}) do not go together: clusters are reported as \
@@ -442,7 +448,10 @@ mod tests {
     fn every_cluster_pages_unless_its_object_denies_it() {
         let text = r#"["blue", {"cluster": "green"}, {"cluster": "red", "page": false}]"#;
         let clusters = parse(Some(text)).expect("valid");
-        assert_eq!(clusters.iter().map(|it| it.page).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(
+            clusters.iter().map(|it| it.pages_on_fault).collect::<Vec<_>>(),
+            [true, true, false]
+        );
         let wrong = parse(Some(r#"[{"cluster": "red", "page": "no"}]"#));
         let error = wrong.expect_err("a mistake");
         assert!(error.contains("invalid type: string \"no\", expected a boolean"), "{error}");

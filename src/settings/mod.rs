@@ -91,7 +91,7 @@ impl Settings {
             multi_cluster: reader.read("MULTI_CLUSTER", parse_multi_cluster),
             stale_clusters_after: reader.read_or(
                 "STALE_CLUSTERS_AFTER",
-                clusters::STALE_CLUSTERS_AFTER,
+                clusters::DEFAULT_STALE_CLUSTERS_AFTER,
                 duration,
             ),
         };
@@ -111,16 +111,17 @@ impl Settings {
     /// Whether the faults of a cluster page. If no cluster is to page, `page` is ignored: an alarm on a good sync needs
     /// one that can be good.
     pub fn pages(&self, cluster: &Cluster) -> bool {
-        cluster.page || self.clusters.iter().all(|other| !other.page)
+        cluster.pages_on_fault || self.clusters.iter().all(|other| !other.pages_on_fault)
     }
 
     /// Warnings about settings that have no effect, or contradict each other.
     pub fn warnings(&self) -> Vec<String> {
         let guard = self.rules.guard;
         let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
-        let stale = clusters::mismatch(self.stale_clusters_after, guard.period);
+        let stale = clusters::stale_after_warning(self.stale_clusters_after, guard.period);
         let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
-        let unpaged = self.clusters.iter().all(|cluster| !cluster.page).then(|| UNPAGED.to_owned());
+        let unpaged =
+            self.clusters.iter().all(|cluster| !cluster.pages_on_fault).then(|| UNPAGED.to_owned());
         guard.mismatch().into_iter().chain(stale).chain(unpaged).collect()
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Check, passed};
-use crate::cloud_map::{Answers, Call, CloudMap, OWNER_TAG as TAG};
+use crate::cloud_map::{Call, CloudMap, OWNER_TAG as TAG, ReadOutcomes};
 use crate::model::{
     CloudMapService, FirstNames, NamespaceKind, Place, Registry, ServiceKey, join, join_first,
 };
@@ -73,7 +73,7 @@ fn service_to_read(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
 
 /// Makes each read that has no answer yet. Only the recorder sees the answers.
 pub(super) async fn read_rest(cloud_map: &CloudMap, read: &Registry, dry_run: bool) {
-    let answers = cloud_map.answers();
+    let answers = cloud_map.outcomes();
     let is_unasked = |call: Call| !answers.contains_key(&call);
     if let Some((key, service)) = service_to_read(read) {
         if is_unasked(Call::ListInstances) {
@@ -105,7 +105,7 @@ pub(super) async fn read_rest(cloud_map: &CloudMap, read: &Registry, dry_run: bo
 
 /// Adds a check for each kind of call that was made, and for the writes.
 pub(super) fn check_calls(
-    answers: Answers,
+    answers: ReadOutcomes,
     read: &Registry,
     settings: &Settings,
     checks: &mut Vec<Check>,
@@ -126,7 +126,7 @@ pub(super) fn check_calls(
 }
 
 /// Adds a check for each answer. An error that an earlier check reports is not repeated.
-fn add_answers(answers: Answers, checks: &mut Vec<Check>) {
+fn add_answers(answers: ReadOutcomes, checks: &mut Vec<Check>) {
     for (call, answer) in answers {
         match answer {
             // The number of namespaces and services is the check of the lists.

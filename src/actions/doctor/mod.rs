@@ -65,7 +65,7 @@ impl Invocation<'_> {
         let client = &registry.cloud_map;
         let rest = cloud_map::read_rest(client, &read, self.settings.dry_run);
         checks.extend(self.in_time(cloud_map::NAME, "Cloud Map", rest).await.err());
-        cloud_map::check_calls(client.answers(), &read, self.settings, &mut checks);
+        cloud_map::check_calls(client.outcomes(), &read, self.settings, &mut checks);
         checks.extend(of_plan);
         let Some(connection) = connection else { return checks };
         let of_clusterset =

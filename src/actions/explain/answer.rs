@@ -55,8 +55,8 @@ impl Explanation {
     }
 
     /// Adds the fact that the cluster has no such Service. That is a problem only if the name is neither exported nor imported.
-    pub(super) fn add_absence(&mut self, takes_part: bool) {
-        self.facts.push(if takes_part {
+    pub(super) fn add_absence(&mut self, is_in_clusterset: bool) {
+        self.facts.push(if is_in_clusterset {
             Check::ok("service", "none of this name in this cluster")
         } else {
             Check::new(CheckOutcome::Failed, "service", "not found in the cluster")
@@ -76,12 +76,12 @@ impl Explanation {
     }
 
     /// Adds the Service's `clusterIP`. Only a headless Service can claim a name.
-    pub(super) fn add_address(&mut self, service: &Service, is_claiming: bool) {
+    pub(super) fn add_address(&mut self, service: &Service, must_be_headless: bool) {
         let address = service.spec.cluster_ip.as_deref().filter(|address| !address.is_empty());
         let address = address.unwrap_or("none");
         self.facts.push(if is_headless(service) {
             Check::ok("service", "headless (clusterIP: None)")
-        } else if is_claiming {
+        } else if must_be_headless {
             let detail = format!(
                 "clusterIP is {address}: only headless Services (clusterIP: None) are registered, and the field \
                  is immutable: create a headless Service beside it"
@@ -94,12 +94,12 @@ impl Explanation {
 
     /// Adds the export and import of the name and sets `ok`. If the Service has names of its own and takes no part in the
     /// clusterset, only an obstacle of the cluster is added, and it does not affect `ok`.
-    pub(super) fn with_clusterset(self, clusterset: Option<ClustersetExplanation>) -> Self {
-        let is_about =
-            |clusterset: &ClustersetExplanation| clusterset.takes_part() || self.names.is_empty();
+    pub(super) fn conclude(self, clusterset: Option<ClustersetExplanation>) -> Self {
+        let is_relevant =
+            |clusterset: &ClustersetExplanation| clusterset.has_name() || self.names.is_empty();
         let clusterset =
-            clusterset.filter(|clusterset| is_about(clusterset) || clusterset.member.is_none());
-        let mut of_clusterset = clusterset.iter().filter(|clusterset| is_about(clusterset));
+            clusterset.filter(|clusterset| is_relevant(clusterset) || clusterset.member.is_none());
+        let mut of_clusterset = clusterset.iter().filter(|clusterset| is_relevant(clusterset));
         let ok = is_ok(&self.facts, &[])
             && self.held_back.is_empty()
             && self.names.iter().all(|name| is_ok(&name.facts, &name.endpoints))
@@ -126,8 +126,8 @@ impl Explanation {
         plan: &Plan,
         discovery: Option<Discovery>,
     ) {
-        let Found { place, kind, held, endpoints, remarks } = found;
-        let (name, claim) = match (observation.owner.flow, held) {
+        let Found { place, kind, is_holder, endpoints, remarks } = found;
+        let (name, claim) = match (observation.owner.flow, is_holder) {
             (Flow::Annotations, true) => ("claim", "this Service holds the name"),
             (Flow::Annotations, false) => ("claim", "another Service holds the name"),
             (Flow::Exports, _) => {
@@ -135,7 +135,7 @@ impl Explanation {
                 ("export", "the instances of the export")
             }
         };
-        let claim = Check::new(CheckOutcome::of(held), name, claim);
+        let claim = Check::new(CheckOutcome::of(is_holder), name, claim);
         let published = observation.desired.services.get(&self.service);
         let only_host_names = published.is_some_and(PublishedService::has_only_host_names);
         let kind = kind.map(|kind| kind.to_string());
@@ -337,7 +337,7 @@ mod tests {
         };
         let mut explanation = Explanation::new("blue", &ServiceRef::new("shop", "web"));
         explanation.names.push(name);
-        let mut explanation = explanation.with_clusterset(None);
+        let mut explanation = explanation.conclude(None);
         fit(&mut explanation, Explanation::leave_counts);
         insta::assert_snapshot!(explanation, @r"
         service shop/web in cluster blue

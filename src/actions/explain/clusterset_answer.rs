@@ -38,7 +38,7 @@ pub struct ClustersetExplanation {
 
 impl ClustersetExplanation {
     /// An answer with only an obstacle: the cluster takes no part, or something could not be read.
-    pub(super) fn refused(obstacle: &Line) -> Self {
+    pub(super) fn from_obstacle(obstacle: &Line) -> Self {
         let mut answer = Self::default();
         answer.add_obstacle(obstacle);
         answer
@@ -50,7 +50,7 @@ impl ClustersetExplanation {
             member: Some(member.cluster.to_string()),
             clusterset: Some(member.clusterset.to_string()),
             exported: facts
-                .exported
+                .own_exports
                 .is_some_and(|exported| exported.exports().contains_key(facts.name)),
             imported: facts.known.named.merged.is_some(),
             exporters: exporters(facts),
@@ -63,7 +63,7 @@ impl ClustersetExplanation {
     }
 
     /// Whether the name is exported or imported, or endpoints of it are left in an import or in Cloud Map.
-    pub fn takes_part(&self) -> bool {
+    pub fn has_name(&self) -> bool {
         self.exported || self.imported || !self.endpoints.is_empty()
     }
 
@@ -81,8 +81,9 @@ impl ClustersetExplanation {
             let detail = "this cluster does not export (MULTI_CLUSTER is import)";
             return self.add(CheckOutcome::Ok, "export", detail);
         }
-        let exported = facts.exported;
-        let Some(export) = exported.and_then(|exported| exported.exports().get(facts.name)) else {
+        let own_exports = facts.own_exports;
+        let Some(export) = own_exports.and_then(|exported| exported.exports().get(facts.name))
+        else {
             return self.add(CheckOutcome::Ok, "export", "no ServiceExport of this name");
         };
         let own = |condition: &&Condition| {
@@ -93,7 +94,7 @@ impl ClustersetExplanation {
             self.add(CheckOutcome::of(!is_bad(condition)), "export", describe(condition));
         }
         let merged = facts.known.named.merged_of_all();
-        let outcome = exported.and_then(|exported| exported.outcomes.get(facts.name));
+        let outcome = own_exports.and_then(|exported| exported.outcomes.get(facts.name));
         let to_come = outcome.and_then(|outcome| {
             conditions_to_apply(export, outcome, merged.as_deref(), facts.joined.invocation.now)
         });

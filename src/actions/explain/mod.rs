@@ -48,21 +48,28 @@ impl Invocation<'_> {
                 connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
             let in_clusterset = self.explain_clusterset(cluster, registry, service);
             let (clusterset, exported) = Box::pin(in_clusterset).await.unzip();
-            let takes_part = clusterset.as_ref().is_some_and(ClustersetExplanation::takes_part);
+            let has_name = clusterset.as_ref().is_some_and(ClustersetExplanation::has_name);
             let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
-            let reading = self.reading(cluster);
+            let annotation_settings = self.reading(cluster);
             let has_annotations = |read: &Service| {
-                read.metadata.annotations.keys().any(|key| key.starts_with(&reading.prefix))
+                read.metadata
+                    .annotations
+                    .keys()
+                    .any(|key| key.starts_with(&annotation_settings.prefix))
             };
             let mut annotated = None;
             match &read {
-                None => explanation.add_absence(takes_part),
-                Some(read) if takes_part && !has_annotations(read) => {
+                None => explanation.add_absence(has_name),
+                Some(read) if has_name && !has_annotations(read) => {
                     explanation.add_address(read, false);
                 }
                 Some(read) => {
-                    let claims = services::annotated(read, &reading);
-                    explanation.add_annotations(&reading.prefix, read, claims.is_some());
+                    let claims = services::annotated(read, &annotation_settings);
+                    explanation.add_annotations(
+                        &annotation_settings.prefix,
+                        read,
+                        claims.is_some(),
+                    );
                     explanation.add_address(read, true);
                     if is_headless(read) && claims.is_some() {
                         let world = self.world(cluster, connection, registry);
@@ -73,7 +80,7 @@ impl Invocation<'_> {
             for planned in annotated.into_iter().chain(exported.flatten()) {
                 add_names(&mut explanation, registry, &planned).await;
             }
-            Ok(explanation.with_clusterset(clusterset))
+            Ok(explanation.conclude(clusterset))
         });
         self.deadline.until_stop(explained).await?
     }
@@ -130,7 +137,7 @@ async fn discover(
 struct Facts<'a> {
     name: &'a ServiceRef,
     joined: &'a Joined<'a>,
-    exported: Option<&'a PublishedExports>,
+    own_exports: Option<&'a PublishedExports>,
     known: &'a MergedName,
     /// The members whose exports the import is built from: as the import's plan used them, or as read if there is no plan.
     sources: &'a Sources,
@@ -138,7 +145,7 @@ struct Facts<'a> {
 }
 
 /// The part about a clusterset, and what was read of the export in Cloud Map.
-type Explained = (ClustersetExplanation, Option<Planned>);
+type ClustersetPart = (ClustersetExplanation, Option<Planned>);
 
 impl Invocation<'_> {
     /// Explains a name in its clusterset. `None` if the cluster takes part in none.
@@ -147,32 +154,35 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
         name: &ServiceRef,
-    ) -> Option<Explained> {
+    ) -> Option<ClustersetPart> {
         let explained = match self.join(cluster, &Selection::service(name.clone())).await? {
             Ok(joined) => self.explain_member(&joined, registry, name).await,
             Err(obstacle) => Err(obstacle),
         };
-        Some(explained.unwrap_or_else(|obstacle| (ClustersetExplanation::refused(&obstacle), None)))
+        Some(
+            explained
+                .unwrap_or_else(|obstacle| (ClustersetExplanation::from_obstacle(&obstacle), None)),
+        )
     }
 
-    /// Reads the clusters of the clusterset that the function serves, with their exports of the name. `exported` is what the
+    /// Reads the clusters of the clusterset that the function serves, with their exports of the name. `own_exports` is what the
     /// explained cluster itself exports.
     async fn served(
         &self,
         joined: &Joined<'_>,
         registry: &SharedRegistry,
-        exported: Option<&PublishedExports>,
+        own_exports: Option<&PublishedExports>,
     ) -> Served {
         let own = &joined.member;
         let mut served = Served {
             owner_id: self.settings.owner_id.clone(),
             exporters: self.exporters(joined.cluster),
             members: BTreeMap::from([(own.cluster.clone(), joined.arn().clone())]),
-            is_fresh: true,
+            bypasses_cache: true,
             ..Served::default()
         };
-        let of_own = exported.map(|exported| (own.cluster.clone(), exported.read.clone()));
-        served.read.extend(of_own);
+        let own_read = own_exports.map(|exported| (own.cluster.clone(), exported.read.clone()));
+        served.read.extend(own_read);
         let others = self.settings.clusters.iter().filter(|other| {
             other.arn != joined.cluster.arn && served.exporters.contains(&other.arn)
         });
@@ -206,11 +216,11 @@ impl Invocation<'_> {
         joined: &Joined<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
-    ) -> Result<Explained, Box<Line>> {
+    ) -> Result<ClustersetPart, Box<Line>> {
         let own = &joined.member;
         let selection = &joined.selection;
-        let exported = joined.export(registry, selection, drop).await?;
-        let served = self.served(joined, registry, exported.as_ref()).await;
+        let own_exports = joined.export(registry, selection, drop).await?;
+        let served = self.served(joined, registry, own_exports.as_ref()).await;
         let parts = joined.objects.as_ref().map(|objects| objects.parts(&joined.owner, &served));
         let parts = parts.unwrap_or_default();
         let standing = StandingParts { clusterset: &own.clusterset, served: &served, parts };
@@ -221,17 +231,17 @@ impl Invocation<'_> {
         let members = Members::new(&read, &own.clusterset, &served, self.stale_before());
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
         let holders = present.map(|present| present.holders()).unwrap_or_default();
-        let known = &joined.known(&members, name, &holders);
+        let known = &joined.merged_name(&members, name, &holders);
         // A plan changes no object, so nothing is read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let mut imported = joined.import(&members, true, &read_again).await;
         let import = imported.as_mut().and_then(|imported| imported.imports.get_mut(name));
-        let of_plan = import.and_then(|import| import.sources.take());
-        let exported = exported.as_ref();
-        let sources = of_plan.as_ref().unwrap_or(&known.sources);
-        let facts = Facts { name, joined, exported, known, sources, members: &members };
+        let planned_sources = import.and_then(|import| import.sources.take());
+        let own_exports = own_exports.as_ref();
+        let sources = planned_sources.as_ref().unwrap_or(&known.sources);
+        let facts = Facts { name, joined, own_exports, known, sources, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
-        if exported.is_none_or(|exported| !exported.read.desired.services.contains_key(name)) {
+        if own_exports.is_none_or(|exported| !exported.read.desired.services.contains_key(name)) {
             return Ok((answer, None));
         }
         let planned = planned(&joined.exporting(registry), name).await;

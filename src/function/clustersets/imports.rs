@@ -31,10 +31,10 @@ pub(super) struct Imports {
 #[derive(Default)]
 pub(super) struct Clusterset {
     /// What this run has read of the clusterset in Cloud Map.
-    pub(super) read: ReadClusterset,
+    pub(super) in_cloud_map: ReadClusterset,
     served: Served,
     /// Clusters that a sync may make members, with the owner of their future record. A plan counts them as members.
-    planned: BTreeMap<ClusterId, Owner>,
+    future_members: BTreeMap<ClusterId, Owner>,
     /// The endpoints that the imports of its clusters have now, by name and exporter.
     parts: Parts,
     /// The union of the names that its clusters import in this run; `None` before the first cluster is added.
@@ -45,9 +45,9 @@ impl Clustersets<'_> {
     /// Imports the exports of all members into all clusters that take part.
     pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
-        let is_left_alone = |index| matches!(offered.get(&index), Some(Offer::LeftAlone));
+        let may_not_import = |index| matches!(offered.get(&index), Some(Offer::LeftAlone));
         let importers: Vec<(usize, &Joined<'_>)> =
-            self.joined().filter(|(index, _)| !is_left_alone(*index)).collect();
+            self.joined().filter(|(index, _)| !may_not_import(*index)).collect();
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         for (index, joined) in &importers {
             let set = sets.entry(self.key(joined)).or_insert_with(|| self.clusterset(joined));
@@ -64,24 +64,24 @@ impl Clustersets<'_> {
         let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));
         let reads: Vec<_> = reads.collect();
         stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS).collect::<()>().await;
-        let known: BTreeMap<&ClustersetKey, _> =
+        let members_by_set: BTreeMap<&ClustersetKey, _> =
             sets.iter().map(|(key, set)| (key, set.members(&key.1, invocation))).collect();
         let imports = importers.into_iter().map(|(index, joined)| {
             let key = self.key(joined);
-            let known = &known[&key];
+            let members = &members_by_set[&key];
             let set = &sets[&key];
             async move {
                 // A cluster without a record in Cloud Map is not a member, so nothing is imported into it. Otherwise its next
                 // run would find imports in the cluster but no record, and would take this for the wrong Cloud Map.
-                if !joined.is_member(known) {
-                    let is_unfamiliar = joined.is_unfamiliar(known);
-                    let imported = Imported { is_unfamiliar, ..Imported::default() };
-                    return is_unfamiliar.then_some((index, imported));
+                if !joined.is_member(members) {
+                    let lacks_own_record = joined.is_unfamiliar(members);
+                    let imported = Imported { lacks_own_record, ..Imported::default() };
+                    return lacks_own_record.then_some((index, imported));
                 }
                 let read_again =
                     |name, present| Box::pin(self.read_again(set, joined, name, present)) as _;
                 let is_selected = selections.of(index).is_some();
-                Some((index, joined.import(known, is_selected, &read_again).await?))
+                Some((index, joined.import(members, is_selected, &read_again).await?))
             }
         });
         let imports = shuffle(invocation.now, imports.collect());
@@ -95,8 +95,8 @@ impl Clustersets<'_> {
         let owner_id = self.invocation.settings.owner_id.clone();
         let exporters = self.invocation.exporters(joined.cluster);
         let failed = self.members.iter().filter_map(|(index, joined)| {
-            let is_silent = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
-            is_silent.then(|| self.invocation.settings.clusters[*index].arn.clone())
+            let did_not_answer = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
+            did_not_answer.then(|| self.invocation.settings.clusters[*index].arn.clone())
         });
         let silent = failed.filter(|arn| exporters.contains(arn)).collect();
         let served = Served { owner_id, exporters, silent, ..Served::default() };
@@ -130,7 +130,7 @@ impl Clustersets<'_> {
             exporters: served.exporters.clone(),
             silent: served.silent.clone(),
             members: served.members.clone(),
-            is_fresh: false,
+            bypasses_cache: false,
         };
         let mut parts = Parts::new();
         present.add_parts(&name, &served, &mut parts);
@@ -142,7 +142,7 @@ impl Clustersets<'_> {
         }
         let stale_before = self.invocation.stale_before();
         let members = Members::new(&read, clusterset, &served, stale_before);
-        Some(importer.known(&members, &name, &present.holders()))
+        Some(importer.merged_name(&members, &name, &present.holders()))
     }
 }
 
@@ -151,7 +151,7 @@ impl Clusterset {
     fn add(&mut self, joined: &Joined<'_>, mode: Mode) {
         self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
         if mode != Mode::Sync && joined.may_become_a_member() {
-            self.planned.insert(joined.member.cluster.clone(), joined.owner_of_records());
+            self.future_members.insert(joined.member.cluster.clone(), joined.owner_of_records());
         }
         let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
         self.selection = all.reduce(Selection::union);
@@ -172,11 +172,11 @@ impl Clusterset {
         let names = self.selection.as_ref().and_then(Selection::names);
         let parts = std::mem::take(&mut self.parts);
         let standing = StandingParts { clusterset, served: &self.served, parts };
-        self.read = registry.read_clusterset(names, standing).await;
-        for (id, owner) in &self.planned {
-            if !self.read.holders.contains_key(id) {
-                self.read.holders.insert(id.clone(), owner.clone());
-                self.read.written.insert(id.clone());
+        self.in_cloud_map = registry.read_clusterset(names, standing).await;
+        for (id, owner) in &self.future_members {
+            if !self.in_cloud_map.holders.contains_key(id) {
+                self.in_cloud_map.holders.insert(id.clone(), owner.clone());
+                self.in_cloud_map.written_or_planned.insert(id.clone());
             }
         }
     }
@@ -187,6 +187,6 @@ impl Clusterset {
         clusterset: &'s ClustersetId,
         invocation: &Invocation<'_>,
     ) -> Members<'s> {
-        Members::new(&self.read, clusterset, &self.served, invocation.stale_before())
+        Members::new(&self.in_cloud_map, clusterset, &self.served, invocation.stale_before())
     }
 }

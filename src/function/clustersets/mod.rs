@@ -109,7 +109,7 @@ impl<'a> Clustersets<'a> {
     /// Reads the names of the run that a served cluster's own run does not cover: the cluster is the only source of what it
     /// exports.
     async fn read_others(&self, offers: UnboundedSender<(usize, exports::Offer)>) {
-        let Some(all) = &self.selections.all() else { return };
+        let Some(all) = &self.selections.union() else { return };
         let reads = self.joined().filter_map(|(index, joined)| {
             let own = self.selections.of(index).cloned().unwrap_or_else(Selection::nothing);
             Some((index, joined, all.without(&own)?))
@@ -211,7 +211,7 @@ impl Silent {
 impl Function {
     /// What each cluster imports in this invocation, by its index in the settings.
     pub(super) fn importers(&self, selections: &Selections) -> BTreeMap<usize, Selection> {
-        let Some(all) = selections.all() else { return BTreeMap::new() };
+        let Some(all) = selections.union() else { return BTreeMap::new() };
         (0..self.settings.clusters.len()).map(|index| (index, all.clone())).collect()
     }
 }

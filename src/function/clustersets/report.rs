@@ -37,7 +37,7 @@ impl Clustersets<'_> {
             if let Some(Ok(exported)) = &exported {
                 report.add_exports(exported);
                 let is_whole = selections.of(*index) == Some(&Selection::Everything);
-                function.log_lines("exports", &exported.report, (mode, is_whole));
+                function.log_new_lines("exports", &exported.report, (mode, is_whole));
                 add_lines(runs, *index, exported.report.clone());
             }
             let joined = joined.as_ref().ok();
@@ -46,7 +46,7 @@ impl Clustersets<'_> {
                 && let Some((key, set)) = sets.get_key_value(&self.key(joined))
             {
                 let known = set.members(&key.1, invocation);
-                report.lines.extend(set.read.problem.clone().map(Line::unreadable));
+                report.lines.extend(set.in_cloud_map.problem.clone().map(Line::unreadable));
                 let imported = imported.remove(index);
                 self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {

@@ -90,7 +90,7 @@ impl SharedRegistry {
         });
         // The run may have written records since.
         let holders = self.holders(clusterset);
-        ReadClusterset { holders, written: self.written_in(clusterset), ..read }
+        ReadClusterset { holders, written_or_planned: self.written_in(clusterset), ..read }
     }
 
     /// Reads the records of all members, and the services of the names. Also returns whether the services of all members were
@@ -132,7 +132,7 @@ impl SharedRegistry {
         let (members, mut has_all_members) =
             self.members(clusterset, &registry.namespaces, served).await?;
         registry.services = members;
-        if served.is_fresh {
+        if served.bypasses_cache {
             let keys = registry.services.keys().cloned().collect();
             self.at_least(&mut registry, &keys, self.take_moment()).await?;
         } else {
@@ -140,7 +140,7 @@ impl SharedRegistry {
             self.read_records(&mut registry, names, served).await?;
         }
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
-        if !served.is_fresh && !has_exports(&registry) {
+        if !served.bypasses_cache && !has_exports(&registry) {
             // No record exports these names, and lists of services are scarce.
             let mirror = self.memory.mirror();
             keys.retain(|key| mirror.may_exist(key, self.began.at));
@@ -275,7 +275,7 @@ impl SharedRegistry {
             let known: Services = known.into_iter().flatten().collect();
             let has =
                 |member: &ClusterId| known.values().any(|service| service.name == member.as_str());
-            if !served.is_fresh && served.members.keys().all(has) {
+            if !served.bypasses_cache && served.members.keys().all(has) {
                 return Ok((known, false));
             }
         }

@@ -167,7 +167,9 @@ impl SharedRegistry {
         let account = self.account.get();
         let on_page = async |listed: Vec<ListedService>, start: Moment| {
             let own = listed.into_iter().filter(|listed| {
-                account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref()
+                account.is_none()
+                    || listed.namespace_account.is_none()
+                    || account == listed.namespace_account.as_ref()
             });
             let located = own.map(async |listed| {
                 let mut id = known.get(&listed.service.arn).cloned();

@@ -190,7 +190,7 @@ impl SharedRegistry {
             let mirror = self.memory.mirror();
             let arn = match mirror.listed(key) {
                 Some(_) => mirror.arn_of_old(key, since)?,
-                None => self.results.services.existing(key)?,
+                None => self.results.services.already_existing(key)?,
             };
             Some(async move { (key, self.cloud_map.service_of_arn(&arn).await) })
         });

@@ -122,8 +122,11 @@ impl Mirror {
         is_read: impl Fn(&Namespace) -> bool,
         listed: Moment,
     ) -> Namespaces {
-        let count = |ListedNamespace { namespace, services }: &ListedNamespace| {
-            (namespace.id.clone(), Count { owner: namespace.owner.clone(), services: *services })
+        let count = |ListedNamespace { namespace, service_count }: &ListedNamespace| {
+            (
+                namespace.id.clone(),
+                Count { owner: namespace.owner.clone(), services: *service_count },
+            )
         };
         self.counts = all.iter().map(count).collect();
         // Those of a namespace that is gone, and of one that had only its name when a run created it.
@@ -639,7 +642,7 @@ mod tests {
             let mut mirror = Mirror::default();
             let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
             let namespace = Namespace { id: "ns-1".to_owned(), ..Namespace::missing(name) };
-            let listed = ListedNamespace { namespace, services: Some(1) };
+            let listed = ListedNamespace { namespace, service_count: Some(1) };
             mirror.keep_namespaces(vec![listed], |_| true, now);
 
             list(&mut mirror, "blue", (1, true));

@@ -197,7 +197,7 @@ pub struct Found {
     /// The kind of the Cloud Map service, if that exists.
     pub kind: Option<ServiceKind>,
     /// Whether the Service holds the name.
-    pub held: bool,
+    pub is_holder: bool,
     pub endpoints: Vec<EndpointLine>,
     /// Facts that may surprise the reader.
     pub remarks: Vec<String>,
@@ -223,7 +223,7 @@ pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Ve
         let kind = observation.registry.services.get(key).map(|service| service.kind);
         names.push(Found {
             kind,
-            held: observation.holders.holds(key, service),
+            is_holder: observation.holders.holds(key, service),
             endpoints: lines.collect(),
             remarks: remarks(kind, published),
             place,

@@ -117,7 +117,8 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         let status = Arc::new(GuardStatus { without_note, ..verdict.status(run) });
         hold_back(&held, &status, plan);
         // A loss within the limits that is left to the full sync is nothing to decide for a person.
-        let is_left = status.verdict.state == GuardState::LeftToFullSync && !status.is_past();
+        let is_left =
+            status.verdict.state == GuardState::LeftToFullSync && !status.exceeds_limits();
         plan.guard = (!is_left).then_some(status);
     }
 }

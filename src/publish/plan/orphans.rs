@@ -18,12 +18,12 @@ pub struct Orphans {
 }
 
 impl Registry {
-    /// Returns the orphans of this installation by cluster. `is_kept` returns whether a cluster is configured for a Cloud Map
-    /// that has the service.
+    /// Returns the orphans of this installation by cluster. `is_configured` returns whether a cluster is configured for a Cloud
+    /// Map that has the service.
     pub fn orphans(
         &self,
         owner_id: &str,
-        is_kept: impl Fn(&ClusterArn, &ServiceKey) -> bool,
+        is_configured: impl Fn(&ClusterArn, &ServiceKey) -> bool,
     ) -> BTreeMap<ClusterArn, Orphans> {
         let mut found: BTreeMap<ClusterArn, Orphans> = BTreeMap::new();
         for key in self.services.keys() {
@@ -31,7 +31,7 @@ impl Registry {
                 let Some(owner) = Owner::of(attributes).filter(|owner| owner.id == owner_id) else {
                     continue;
                 };
-                if is_kept(&owner.cluster, key) {
+                if is_configured(&owner.cluster, key) {
                     continue;
                 }
                 let orphans = found.entry(owner.cluster).or_default();

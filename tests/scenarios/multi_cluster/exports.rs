@@ -2,7 +2,7 @@
 //! are gone or cannot be exported, and exports that are larger than a record, a Cloud Map service, or the records of a
 //! cluster.
 
-use cloud_map_sync::cloud_map::LocalHost;
+use cloud_map_sync::cloud_map::StripDataPrefix;
 use serde_json::{Value, json};
 
 use super::{
@@ -27,7 +27,7 @@ async fn any_client_discovers_the_ready_endpoints_of_all_members_and_no_record()
 
     let client = aws_sdk_servicediscovery::Client::new(&members.fleet.sandbox.sdk_config().await);
     let found = client.discover_instances().namespace_name("shop").service_name("web");
-    let found = found.customize().interceptor(LocalHost).send().await.expect("an answer");
+    let found = found.customize().interceptor(StripDataPrefix).send().await.expect("an answer");
     let addresses = found.instances().iter().map(|it| {
         let attributes = it.attributes().expect("attributes");
         attributes.get("AWS_INSTANCE_IPV4").map_or("a record", String::as_str)

@@ -134,7 +134,7 @@ fn loss_without_a_place_for_its_note_stays_until_a_person_confirms() {
     }
     let judged = run(&blue).judge(&all, &BTreeMap::new());
     let status = judged.status().expect("a verdict");
-    assert!(status.is_later_look() && status.lifts_from().is_none());
+    assert!(status.needs_operator() && status.lifts_from().is_none());
     insta::assert_snapshot!(status.to_string(), @r#"imports shop/a, shop/b would lose 8 of 8 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); no later run can know of the loss of imports shop/a, shop/b, since it could not be noted, so these imported endpoints stay until you invoke {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"}"#);
 }
 

@@ -32,7 +32,7 @@ fn states(world: &World) -> String {
 fn states_of(world: &World, service: &str) -> String {
     let names = described(world, service).into_iter();
     let lines = names.flat_map(|name| {
-        let held = if name.held { "" } else { " (not held)" };
+        let held = if name.is_holder { "" } else { " (not held)" };
         name.endpoints.into_iter().map(move |line| {
             format!("{}{held} {}: {}", name.place, line.addresses.join("+"), line.detail)
         })
@@ -240,7 +240,7 @@ fn name_that_another_service_holds_is_not_held() {
     let younger = service("shop/web", "http/web").also("mail").ready([pod("one", "10.0.0.1")]);
     let names = described(&World::of(older).service(younger), "shop/web");
     let names: Vec<(String, bool)> =
-        names.iter().map(|it| (it.place.to_string(), it.held)).collect();
+        names.iter().map(|it| (it.place.to_string(), it.is_holder)).collect();
     assert_eq!(names, [("http/mail".to_owned(), true), ("http/web".to_owned(), false)]);
     assert!(described(&World::new(), "shop/web").is_empty());
 }

@@ -34,7 +34,7 @@ fn others_are_neither_counted_nor_marked() {
         Some((4, 4))
     );
     assert!(
-        plan.guard.as_ref().is_some_and(|status| !status.is_later_look()),
+        plan.guard.as_ref().is_some_and(|status| !status.needs_operator()),
         "{}",
         lines_of(&plan)
     );
