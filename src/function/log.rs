@@ -270,9 +270,10 @@ pub(super) fn all_lines(report: &ClusterReport, mode: Mode) {
 fn log_state(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
     if let Some(problem) = &report.error {
-        match report.services.is_empty() {
-            true => error!(cluster, "cluster not read, nothing changed: {problem}"),
-            false => error!(cluster, "cluster not read to the end, only additions made: {problem}"),
+        if report.services.is_empty() {
+            error!(cluster, "cluster not read, nothing changed: {problem}");
+        } else {
+            error!(cluster, "cluster not read to the end, only additions made: {problem}");
         }
     } else if let Some(verdict) = &report.guard {
         log_guard(cluster, verdict, mode);

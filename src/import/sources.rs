@@ -62,7 +62,7 @@ impl<'a> Members<'a> {
             if namespace.name == of_records {
                 match ClusterId::parse(&service.name) {
                     Some(cluster) => {
-                        records.entry(cluster.clone()).or_default().add(registry, key, &cluster)
+                        records.entry(cluster.clone()).or_default().add(registry, key, &cluster);
                     }
                     None => strangers.push(format!("{}/{}", namespace.name, service.name)),
                 }

@@ -158,10 +158,8 @@ impl<'a> Execution<'a> {
             return Published { report, held_back, created, standing: BTreeSet::new() };
         }
         let mut comparison = Cow::Borrowed(observation);
-        let mut permits = match may_remove(self.task, observation) {
-            true => Permits::of(&plan),
-            false => Permits::default(),
-        };
+        let may_remove = may_remove(self.task, observation);
+        let mut permits = if may_remove { Permits::of(&plan) } else { Permits::default() };
         plan.leave_out(made.made());
         let mut done = Done::default();
         done.add(made);
@@ -186,7 +184,7 @@ impl<'a> Execution<'a> {
             plan.judge_again(again);
             done.add(made);
         }
-        if !may_remove(self.task, observation) {
+        if !may_remove {
             plan.hold_back_removals();
         }
         let in_vain = std::mem::take(&mut done.in_vain);

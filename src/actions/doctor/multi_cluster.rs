@@ -67,12 +67,12 @@ impl Invocation<'_> {
             let imports = objects.ours(&joined.owner).count();
             Check::ok("imports", format!("has {}", count(imports, "ServiceImport")))
         }));
-        if joined.exports() {
-            match joined.export(registry, &Selection::Everything, drop).await {
-                Ok(Some(exported)) => check_exports(&exported, &joined, checks),
-                Ok(None) => {}
-                Err(refused) => checks.push(failed("exports", &(&refused).into())),
-            }
+        // A cluster that only imports has its record there.
+        let name = if joined.exports() { "exports" } else { "clusterset" };
+        match joined.export(registry, &Selection::Everything, drop).await {
+            Ok(Some(exported)) if joined.exports() => check_exports(&exported, &joined, checks),
+            Ok(_) => {}
+            Err(refused) => checks.push(failed(name, &(&refused).into())),
         }
         if let Some(read) = registry.known().await {
             check_registry(&joined, &read, checks);
@@ -159,16 +159,18 @@ fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut 
     let mut problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
         let is_exported = matches!(outcome.of_run(), conditions::ExportOutcome::Exported(_));
         let (_, problem) = outcome.problem().filter(|_| !is_exported)?;
-        Some((service, problem))
+        let is_as_before = matches!(outcome, conditions::ExportOutcome::AsBefore(_));
+        let state =
+            if is_as_before { "stays exported as it was before" } else { "is not exported" };
+        Some((service, format!("{service} {state}: {problem}")))
     });
-    for (service, problem) in problems.by_ref().take(LISTED) {
+    for (service, detail) in problems.by_ref().take(LISTED) {
         let ServiceRef { namespace, name } = service;
-        let detail = format!("{service} is not exported: {problem}");
         let fix = format!("kubectl cloudmap explain service/{name} -n {namespace}");
         checks.push(Check::note("exports", detail, fix));
     }
     if let more @ 1.. = problems.count() {
-        let detail = format!("{more} more are not exported");
+        let detail = format!("{more} more have a problem");
         checks.push(Check::note("exports", detail, "kubectl cloudmap plan"));
     }
     checks.extend(check_ports(exported, joined));

@@ -194,6 +194,8 @@ impl Invocation<'_> {
         let mut members = Vec::new();
         for (other, join) in joins {
             match join {
+                // Another one that states the same id is held back.
+                Ok(other) if other.member.cluster == own.cluster => {}
                 Ok(other) if other.member.clusterset == own.clusterset => members.push(other),
                 Err(obstacle) if obstacle.is_open() => _ = served.silent.insert(other.arn.clone()),
                 _ => {}

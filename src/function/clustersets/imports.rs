@@ -46,8 +46,12 @@ impl Clustersets<'_> {
     pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
         let may_not_import = |index| matches!(offered.get(&index), Some(Offer::LeftAlone));
-        let importers: Vec<(usize, &Joined<'_>)> =
+        let mut importers: Vec<(usize, &Joined<'_>)> =
             self.joined().filter(|(index, _)| !may_not_import(*index)).collect();
+        // Of two clusters that state one id the holder comes last, so that its exports count.
+        importers.sort_by_key(|(_, joined)| {
+            self.registry(joined).is_holder(&joined.member, &joined.owner_of_records())
+        });
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         for (index, joined) in &importers {
             let set = sets.entry(self.key(joined)).or_insert_with(|| self.clusterset(joined));

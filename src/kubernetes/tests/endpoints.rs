@@ -132,9 +132,9 @@ fn entry_that_is_not_serving_only_adds_addresses_and_ports() {
 #[test]
 fn endpoint_keeps_the_first_hundred_ports_of_all_its_slices() {
     let of_letter = |letter: char| {
-        let ports = (0..150)
-            .map(|port| json!({ "name": format!("{letter}{port:03}"), "port": 1000 + port }));
-        slice("IPv4", &Value::from_iter(ports), &json!([pod("one", "10.0.0.1")]))
+        let port = |port| json!({ "name": format!("{letter}{port:03}"), "port": 1000 + port });
+        let ports: Value = (0..150).map(port).collect();
+        slice("IPv4", &ports, &json!([pod("one", "10.0.0.1")]))
     };
     let found = from_slices(&['b', 'a'].map(of_letter));
     let names: Vec<&str> = found[0].ports.keys().map(String::as_str).collect();

@@ -132,6 +132,14 @@ async fn rights_are_those_of_the_enabled_direction() {
 }
 
 #[tokio::test]
+async fn cluster_that_only_imports_under_a_taken_id_is_reported() {
+    let members = Members::in_step(&["10.0.0.1"]).await;
+    members.blue.cluster_property(CLUSTER_ID, "green");
+    let lines = ["  ! clusterset ClusterIdTaken: "];
+    assert_doctor(&members, &[("MULTI_CLUSTER", "import")], &["clusterset"], &lines).await;
+}
+
+#[tokio::test]
 async fn definitions_that_are_missing_or_old_are_reported_with_the_command() {
     let members = Members::start().await;
     members.blue.declare_slice_objects(false);

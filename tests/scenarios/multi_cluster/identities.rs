@@ -190,6 +190,22 @@ async fn message_of_a_cluster_with_a_taken_id_ends_no_export_of_the_holder() {
     members.assert_imported("web", "blue 10.0.0.1:8080", &format!("{:?}", answer.report));
 }
 
+/// The other one comes later in the settings.
+#[tokio::test]
+async fn new_pod_of_the_holder_of_an_id_that_another_cluster_states_is_imported_by_its_message() {
+    let members = Members::with_one_export_each().await;
+    members.green.cluster_property(CLUSTER_ID, "blue");
+    sync(&members.function).await;
+    pods(&members.blue, "web", &["10.0.0.2"]);
+
+    let answer = invoke(&members.function, &batch_about("blue", "web")).await;
+
+    let said = format!("{:?}", answer.report);
+    assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.2:8080", "{said}");
+    let explanation = super::explain::explain(&members, "blue", "web").await.to_string();
+    assert!(!explanation.contains("the exports of blue"), "{explanation}");
+}
+
 /// The holder is of another function, so Cloud Map would be its source. A served cluster states its id by mistake, so nothing
 /// of the holder was asked for.
 #[tokio::test]
