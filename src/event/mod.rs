@@ -153,7 +153,8 @@ impl ClusterName {
     }
 }
 
-/// What to sync. If `service` is set, `namespace` is set too. With [`ClusterName::Every`] both are `None`.
+/// The part of the clusters to sync. A scope with a Service always has its namespace. A scope of [`ClusterName::Every`] has
+/// neither.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Scope {

@@ -97,9 +97,10 @@ impl<'a> Members<'a> {
             Some(holder) if self.served.is_exporter(holder) => {
                 Source::Cluster(read.filter(|read| read.arn == holder.cluster))
             }
-            // A served cluster states the id of another one, so nothing of that one was asked for. Or there is no record, which
-            // alone shows the cluster of an id: it may be one that did not answer.
+            // A served cluster states the id, and no record shows that it holds the id. The run asks Cloud Map for no export of a
+            // served cluster, so the exports of the id's holder are unknown.
             _ if self.served.exports(cluster) => Source::Cluster(None),
+            // Only a record shows whose an id is. It may be the id of a served cluster that did not answer.
             None if self.has_silent_member_without_a_record() => Source::Cluster(None),
             _ => Source::CloudMap,
         }

@@ -69,7 +69,8 @@ impl ClusterReport {
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
 
-    /// What a failed read has prevented: all changes, or those after the additions that were made meanwhile.
+    /// Says how far `error` stopped the run. A full sync makes additions while it reads Cloud Map; if the read fails, `services`
+    /// has the additions that were made.
     pub fn outcome_of_error(&self) -> &'static str {
         if self.services.is_empty() {
             "not read, so nothing was changed in Cloud Map"

@@ -449,7 +449,7 @@ mod tests {
         let text = r#"["blue", {"cluster": "green"}, {"cluster": "red", "page": false}]"#;
         let clusters = parse(Some(text)).expect("valid");
         assert_eq!(
-            clusters.iter().map(|it| it.pages_on_fault).collect::<Vec<_>>(),
+            clusters.iter().map(|cluster| cluster.pages_on_fault).collect::<Vec<_>>(),
             [true, true, false]
         );
         let wrong = parse(Some(r#"[{"cluster": "red", "page": "no"}]"#));

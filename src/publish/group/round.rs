@@ -36,7 +36,8 @@ impl GroupSync<'_> {
         } else if is_contested {
             self.fruitless += 1;
         }
-        // Each plan of these has waited for the rates, which have their turn for every group before the run ends.
+        // An outdated registration is planned again until the run ends. The group waits for its turn at the rates before each
+        // of these rounds.
         !self.outdated.is_empty() || is_needed && self.fruitless <= FRUITLESS
     }
 
@@ -99,11 +100,10 @@ impl GroupSync<'_> {
         let plan = self.task.plan(&read);
         self.observation = read;
         self.note_found();
+        // The plan of a group never has a note, so a contested note is kept, and written on the instance as it is then.
+        let is_note = |planned: &mut PlannedChange| planned.change.stage() == Stage::Note;
+        self.notes.extend(self.contested.extract_if(.., is_note));
         let left = self.take_open();
-        // No plan of a group has notes. These are made again, on the instance as it is then.
-        let (notes, left) =
-            left.into_iter().partition(|planned| planned.change.stage() == Stage::Note);
-        self.notes.extend::<Vec<PlannedChange>>(notes);
         self.fail_unreadable(left);
         self.explained = 0;
         self.adopt_plan(plan);
@@ -159,11 +159,12 @@ impl GroupSync<'_> {
     }
 
     /// The Services of which an endpoint may have come back while its instance was deregistered, and the next claimants of
-    /// names that became empty so. Later those of which a registration had no token in the time of its plan.
+    /// names that became empty so. In later rounds, the Services with an outdated registration.
     pub(super) fn services_to_put_back(&mut self) -> Option<BTreeSet<ServiceRef>> {
         if self.state == State::PuttingBack {
             let outdated = self.outdated.iter().map(|planned| planned.service.clone());
-            return Some(outdated.collect()).filter(|services: &BTreeSet<_>| !services.is_empty());
+            let outdated: BTreeSet<ServiceRef> = outdated.collect();
+            return (!outdated.is_empty()).then_some(outdated);
         }
         if self.removed.is_empty() {
             return None;

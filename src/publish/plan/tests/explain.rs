@@ -240,7 +240,7 @@ fn name_that_another_service_holds_is_not_held() {
     let younger = service("shop/web", "http/web").also("mail").ready([pod("one", "10.0.0.1")]);
     let names = described(&World::of(older).service(younger), "shop/web");
     let names: Vec<(String, bool)> =
-        names.iter().map(|it| (it.place.to_string(), it.is_holder)).collect();
+        names.iter().map(|name| (name.place.to_string(), name.is_holder)).collect();
     assert_eq!(names, [("http/mail".to_owned(), true), ("http/web".to_owned(), false)]);
     assert!(described(&World::new(), "shop/web").is_empty());
 }
