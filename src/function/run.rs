@@ -51,19 +51,8 @@ impl Function {
         let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
         // Neither flow waits for the other one.
         let registries = &run.registries;
-        let of_clustersets = async {
-            let members = Box::pin(self.join(invocation, selections)).await;
-            let clustersets = Clustersets {
-                function: self,
-                invocation,
-                registries,
-                selections,
-                members: &members,
-            };
-            let synced = Box::pin(clustersets.run()).await;
-            (members, synced)
-        };
-        let (mut runs, (members, synced)) = tokio::join!(runs, Box::pin(of_clustersets));
+        let of_clustersets = Box::pin(self.sync_clustersets(invocation, registries, selections));
+        let (mut runs, (members, synced)) = tokio::join!(runs, of_clustersets);
         let clustersets =
             Clustersets { function: self, invocation, registries, selections, members: &members };
         Box::pin(clustersets.report(synced, &mut runs)).await;

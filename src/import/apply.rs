@@ -175,6 +175,20 @@ pub struct Imported {
     pub frozen_by: Option<Policy>,
 }
 
+impl Imported {
+    /// Merges the outcome of a second pass, which has planned all that the first one left. The changes that the first pass
+    /// applied are kept.
+    #[must_use]
+    pub fn followed_by(mut self, mut second: Self) -> Self {
+        for (name, outcome) in second.imports {
+            let first = self.imports.remove(&name).unwrap_or_default();
+            self.imports.insert(name, first.followed_by(outcome));
+        }
+        second.imports = self.imports;
+        second
+    }
+}
+
 /// The outcome of one import.
 #[derive(Debug, Default)]
 pub struct ImportOutcome {

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 
-use super::{ClustersetKey, Clustersets, Offered};
+use super::{ClustersetKey, Clustersets, ExportResults, Offered};
 use crate::clusterset::departures::{Parts, StandingParts};
 use crate::clusterset::members::{ReadClusterset, Served};
 use crate::import::Imported;
 use crate::import::plan::Present;
 use crate::import::sources::{Members, MergedName};
 use crate::model::{ClusterId, ClustersetId, Owner, Selection, ServiceRef};
-use crate::publish::exports::Offer;
+use crate::publish::exports::{Offer, Refused};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::shuffle;
 use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
@@ -43,9 +43,17 @@ pub(super) struct Clusterset {
 
 impl Clustersets<'_> {
     /// Imports the exports of all members into all clusters that take part.
-    pub(super) async fn import_all(&self, mut offered: Offered) -> Imports {
+    pub(super) async fn import_all(
+        &self,
+        mut offered: Offered,
+        published: &ExportResults,
+    ) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
-        let may_not_import = |index| matches!(offered.get(&index), Some(Offer::LeftAlone));
+        let may_not_import = |index| {
+            let refused = published.get(&index).and_then(|published| published.as_ref().err());
+            matches!(offered.get(&index), Some(Offer::LeftAlone))
+                || refused.is_some_and(Refused::leaves_the_cluster)
+        };
         let mut importers: Vec<(usize, &Joined<'_>)> =
             self.joined().filter(|(index, _)| !may_not_import(*index)).collect();
         // Of two clusters that state one id the holder comes last, so that its exports count.
@@ -98,11 +106,14 @@ impl Clustersets<'_> {
     fn clusterset(&self, joined: &Joined<'_>) -> Clusterset {
         let owner_id = self.invocation.settings.owner_id.clone();
         let exporters = self.invocation.exporters(joined.cluster);
-        let failed = self.members.iter().filter_map(|(index, joined)| {
-            let did_not_answer = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
-            did_not_answer.then(|| self.invocation.settings.clusters[*index].arn.clone())
+        let clusters = self.invocation.settings.clusters.iter().enumerate();
+        let silent = clusters.filter(|(index, cluster)| {
+            let has_answered = self.members.get(index).is_some_and(|joined| {
+                joined.as_ref().map_or_else(|obstacle| !obstacle.is_open(), |_| true)
+            });
+            exporters.contains(&cluster.arn) && !has_answered
         });
-        let silent = failed.filter(|arn| exporters.contains(arn)).collect();
+        let silent = silent.map(|(_, cluster)| cluster.arn.clone()).collect();
         let served = Served { owner_id, exporters, silent, ..Served::default() };
         Clusterset { served, ..Clusterset::default() }
     }

@@ -6,22 +6,24 @@
 //!                                                                                └─> import into each served cluster
 //! ```
 //!
-//! All of it goes on while the annotated Services are published. Every cluster that takes part joins first: the objects of
-//! its imports are read before the exports. The exports of each served cluster are read once, also if the run is not about
-//! that cluster, and offered to importers ([`exports::Offer`]) before anything is published. When all clusters have offered
-//! theirs, the exports of all members are imported into every served cluster of the clusterset (`imports`). Clusters that are [`Silent`] delay a run once.
-//! `report` adds the outcome to the reports of the clusters.
+//! All of it goes on while the annotated Services are published. Every cluster that takes part joins first (`join`): the
+//! objects of its imports are read before the exports. The exports of each served cluster are read once, also if the run is
+//! not about that cluster, and offered to importers ([`exports::Offer`]) before anything is published. When all clusters have
+//! offered theirs, the exports of all members are imported into every served cluster of the clusterset (`imports`).
+//!
+//! A cluster that does not join in time is [late](PATIENCE): the others go on without it, and its part of their imports stays.
+//! Once it has joined, the same happens again with all clusters. `report` adds the outcome to the reports of the clusters.
 
 mod imports;
+mod join;
 mod report;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{self, UnboundedSender};
-use tokio::time::Instant;
+use tokio::time::timeout;
 
 use super::run::Registries;
 use super::{Function, Selections};
@@ -31,7 +33,14 @@ use crate::publish::{exports, observe, shuffle};
 use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
 use crate::report::Mode;
 
-/// The clusters that take part in a clusterset, by their index in the settings.
+pub(super) use join::Silent;
+
+/// The time in which the clusters of a sync join before those that have joined go on. An API server that hangs takes up to
+/// half of the run's time; without this limit no import of any other cluster would change in that time. The lists of a large
+/// cluster take seconds, and each second pass reads every cluster again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The clusters that have joined by now, by their index in the settings, or the reason why they did not.
 pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Box<Line>>>;
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
@@ -59,9 +68,68 @@ pub(super) struct Clustersets<'a> {
     pub(super) members: &'a JoinedMembers<'a>,
 }
 
+impl Function {
+    /// Syncs the clustersets of a run: the clusters that join in time, and then all once more if a late one has joined.
+    pub(super) async fn sync_clustersets<'a>(
+        &'a self,
+        invocation: &'a Invocation<'a>,
+        registries: &Registries,
+        selections: &'a Selections,
+    ) -> (JoinedMembers<'a>, Synced) {
+        let mut members = JoinedMembers::new();
+        let mut joins = Box::pin(self.joins(invocation, selections, |_| true));
+        let in_time = async {
+            while let Some((index, joined)) = joins.next().await {
+                members.insert(index, joined);
+            }
+        };
+        // A person gets the plan of all.
+        let patience = if invocation.mode == Mode::Sync { PATIENCE } else { Duration::MAX };
+        _ = timeout(patience, in_time).await;
+        let run = async |members: &JoinedMembers<'_>, published: &ExportResults| {
+            let function = self;
+            let clustersets = Clustersets { function, invocation, registries, selections, members };
+            Box::pin(clustersets.run(published)).await
+        };
+        let none = ExportResults::new();
+        let first = run(&members, &none);
+        let (synced, late) = tokio::join!(first, joins.collect::<JoinedMembers<'_>>());
+        let has_joined = late.values().any(Result::is_ok);
+        if has_joined {
+            let is_early = |index| members.get(&index).is_some_and(Result::is_ok);
+            // The objects of their imports are read before the exports of the late ones.
+            let joins = self.joins(invocation, selections, is_early);
+            let again: JoinedMembers<'_> = Box::pin(joins.collect()).await;
+            members.extend(again);
+        }
+        members.extend(late);
+        if !has_joined {
+            return (members, synced);
+        }
+        let second = run(&members, &synced.exports).await;
+        (members, synced.followed_by(second))
+    }
+}
+
+impl Synced {
+    /// Both passes of a run: the imports are as the second one left them.
+    fn followed_by(mut self, second: Self) -> Self {
+        self.exports.extend(second.exports);
+        let mut imports = second.imports;
+        for (index, first) in self.imports.imported {
+            let both = match imports.imported.remove(&index) {
+                Some(second) => first.followed_by(second),
+                None => first,
+            };
+            imports.imported.insert(index, both);
+        }
+        Self { exports: self.exports, imports }
+    }
+}
+
 impl<'a> Clustersets<'a> {
-    /// Publishes the exports of the selected clusters, and imports into all members.
-    pub(super) async fn run(self) -> Synced {
+    /// Publishes the exports of the selected clusters that are not `published` yet, and imports into all members.
+    async fn run(self, published: &ExportResults) -> Synced {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let imports = async {
             let mut offered = Offered::new();
@@ -74,20 +142,27 @@ impl<'a> Clustersets<'a> {
                 };
                 offered.insert(index, offer);
             }
-            self.import_all(offered).await
+            self.import_all(offered, published).await
         };
-        let read = self.read_others(sender.clone());
-        let (exports, imports, ()) =
-            tokio::join!(Box::pin(self.export_all(sender)), Box::pin(imports), Box::pin(read));
+        let read = self.read_others(sender.clone(), published);
+        let (exports, imports, ()) = tokio::join!(
+            Box::pin(self.export_all(sender, published)),
+            Box::pin(imports),
+            Box::pin(read)
+        );
         Synced { exports, imports }
     }
 
     /// Publishes the exports of the selected clusters. The offers end when none is left to come. Clusters that state one id
     /// go one after the other: side by side, each would register the record that Cloud Map does not show yet.
-    async fn export_all(&self, offers: UnboundedSender<(usize, exports::Offer)>) -> ExportResults {
+    async fn export_all(
+        &self,
+        offers: UnboundedSender<(usize, exports::Offer)>,
+        published: &ExportResults,
+    ) -> ExportResults {
         let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (index, joined) in self.joined() {
-            let Some(selection) = self.selections.of(index) else { continue };
+            let Some(selection) = self.to_publish(index, published) else { continue };
             let offers = offers.clone();
             let offer = move |offer| _ = offers.send((index, offer));
             let export = Box::pin(joined.export(self.registry(joined), selection, offer));
@@ -108,10 +183,14 @@ impl<'a> Clustersets<'a> {
 
     /// Reads the names of the run that a served cluster's own run does not cover: the cluster is the only source of what it
     /// exports.
-    async fn read_others(&self, offers: UnboundedSender<(usize, exports::Offer)>) {
+    async fn read_others(
+        &self,
+        offers: UnboundedSender<(usize, exports::Offer)>,
+        published: &ExportResults,
+    ) {
         let Some(all) = &self.selections.union() else { return };
         let reads = self.joined().filter_map(|(index, joined)| {
-            let own = self.selections.of(index).cloned().unwrap_or_else(Selection::nothing);
+            let own = self.to_publish(index, published).cloned().unwrap_or_else(Selection::nothing);
             Some((index, joined, all.without(&own)?))
         });
         let reads = reads.map(async |(index, joined, rest)| {
@@ -122,6 +201,11 @@ impl<'a> Clustersets<'a> {
         });
         let reads = stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS);
         Box::pin(reads.collect::<()>()).await;
+    }
+
+    /// The exports of a cluster that are left to publish in the run.
+    fn to_publish(&self, index: usize, published: &ExportResults) -> Option<&'a Selection> {
+        self.selections.of(index).filter(|_| !published.contains_key(&index))
     }
 
     /// The clusters that joined.
@@ -136,82 +220,5 @@ impl<'a> Clustersets<'a> {
     fn key(&self, joined: &Joined<'_>) -> ClustersetKey {
         let registry = self.function.clients.registry_of(joined.cluster);
         (registry, joined.member.clusterset.clone())
-    }
-}
-
-impl Function {
-    /// Joins the clusters that import in this invocation. One that the run is not about is not asked if it has just not
-    /// answered.
-    pub(super) async fn join<'a>(
-        &'a self,
-        invocation: &'a Invocation<'a>,
-        selections: &Selections,
-    ) -> JoinedMembers<'a> {
-        let importers = self.importers(selections).into_iter().collect();
-        let joins =
-            shuffle(invocation.now, importers).into_iter().map(|(index, selection)| async move {
-                let may_wait = selections.of(index).is_some() || invocation.mode == Mode::Plan;
-                if let Some(obstacle) = self.silent.obstacle(index).filter(|_| !may_wait) {
-                    return Some((index, Err(obstacle)));
-                }
-                let cluster = &self.settings.clusters[index];
-                let asked = Instant::now();
-                let joined = invocation.join(cluster, &selection).await?;
-                let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
-                self.silent.note(index, asked, has_failed);
-                Some((index, joined))
-            });
-        let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
-        joins.filter_map(|joined| async { joined }).collect().await
-    }
-}
-
-// The clusters that have just not answered. A change of another cluster's exports does not wait for them again: they
-// import it in their next full sync, as if they had failed in this run. Only this process knows of them, for some
-// minutes, and no plan rests on that.
-
-/// A failure that takes less time is no delay: a cluster that denies a right is asked in each run.
-const LONG: Duration = Duration::from_secs(2);
-/// The time after which such a cluster is asked again if no full sync has asked it before.
-const ASKED_AGAIN_AFTER: Duration = Duration::from_mins(5);
-
-/// When each of them failed, by the cluster's index in the settings.
-#[derive(Debug, Default)]
-pub(in crate::function) struct Silent(Mutex<BTreeMap<usize, Instant>>);
-
-impl Silent {
-    /// Notes that a cluster answered, or failed, after it was asked at `asked`.
-    fn note(&self, index: usize, asked: Instant, has_failed: bool) {
-        let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if has_failed && asked.elapsed() >= LONG {
-            silent.insert(index, Instant::now());
-        } else {
-            silent.remove(&index);
-        }
-    }
-
-    /// The reason not to ask a cluster now.
-    fn obstacle(&self, index: usize) -> Option<Box<Line>> {
-        let silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ago = silent.get(&index)?.elapsed();
-        (ago < ASKED_AGAIN_AFTER).then(|| {
-            Box::new(Line::unreadable(format!(
-                "it did not answer {} s ago; it is asked again by its full sync, or after {} minutes",
-                ago.as_secs(),
-                ASKED_AGAIN_AFTER.as_secs() / 60
-            )))
-        })
-    }
-}
-
-// The clusters that import what a run is about. A full sync imports into every served cluster, and so does a sync of a
-// few Services: their endpoints reach the other clusters in the same invocation. An adoption imports only into the
-// clusters that it names.
-
-impl Function {
-    /// What each cluster imports in this invocation, by its index in the settings.
-    pub(super) fn importers(&self, selections: &Selections) -> BTreeMap<usize, Selection> {
-        let Some(all) = selections.union() else { return BTreeMap::new() };
-        (0..self.settings.clusters.len()).map(|index| (index, all.clone())).collect()
     }
 }

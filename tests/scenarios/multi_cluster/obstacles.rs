@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use cloud_map_sync::report::Report;
+use futures_util::future::join;
 use serde_json::{Value, json};
-use tokio::time::{Instant, advance, timeout};
+use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::many::Many;
 use super::{
@@ -215,6 +216,36 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
     assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.4:8080");
     change("10.0.0.5").await;
     assert_eq!(imported(&many.clusters[1], "web"), "c0 10.0.0.5:8080", "at once");
+}
+
+/// The others import from each other before it has answered, its part stays meanwhile, and the run ends in step.
+#[tokio::test(start_paused = true)]
+async fn cluster_that_is_slow_delays_its_own_part_alone() {
+    let many = Many::start(3, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
+    exported(&many.clusters[2], web(), &["10.2.0.1"]);
+    many.converge().await;
+    let slow = kubernetes::FaultKind::Slow(Duration::from_secs(12));
+    many.clusters[2].fail(kubernetes::Fault::always("/", slow));
+    pods(&many.clusters[0], "web", &["10.0.0.2"]);
+    pods(&many.clusters[2], "web", &["10.2.0.2"]);
+
+    let seen = async {
+        while imported(&many.clusters[1], "web") != "c0 10.0.0.2:8080, c2 10.2.0.1:8080" {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let (report, ()) = timeout(Duration::from_mins(5), join(sync(&many.function), seen))
+        .await
+        .expect("the others do not wait");
+
+    for cluster in &many.clusters {
+        let expected = "c0 10.0.0.2:8080, c2 10.2.0.2:8080";
+        assert_eq!(imported(cluster, "web"), expected, "{report}");
+    }
+    assert!(report.ok, "{report}");
+    many.clusters[2].clear_faults();
+    many.assert_settled().await;
 }
 
 /// As many as are read at once send a byte every two seconds.
