@@ -192,8 +192,6 @@ impl Imported {
 /// The outcome of one import.
 #[derive(Debug, Default)]
 pub struct ImportOutcome {
-    /// Whether the import exists or is to exist after this run.
-    pub is_wanted_or_present: bool,
     /// The merged exports of the name, if the cluster exports it itself.
     pub merged: Option<Arc<Merged>>,
     /// The number of ready endpoints in it.

@@ -32,7 +32,7 @@ use crate::model::{
     Timestamp, Tone, is_derived_service, join,
 };
 use crate::time::Deadline;
-use apply::{Applied, Failure, Made, apply};
+use apply::{Applied, Failure, apply};
 use observe::Objects;
 use plan::{
     Basis, EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange,
@@ -41,7 +41,7 @@ use plan::{
 };
 use sources::{Importer, Members, MergedName};
 
-pub use apply::{ImportOutcome, ImportRemoval, Imported};
+pub use apply::{ImportOutcome, ImportRemoval, Imported, Made};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
@@ -125,14 +125,8 @@ impl Importing<'_> {
         let frozen_by = is_told.then_some(self.policy);
         let mut imported = Imported { frozen_by, ..Imported::default() };
         for name in names {
-            let present = self.objects.present(&name);
-            let import = present.import.as_ref();
-            let is_wanted_or_present =
-                import.is_some_and(|import| self.owner.owns(&import.metadata));
-            let endpoints = ready_endpoints(self.owner, &present);
-            let outcome =
-                ImportOutcome { is_wanted_or_present, endpoints, ..ImportOutcome::default() };
-            imported.imports.insert(name, outcome);
+            let endpoints = ready_endpoints(self.owner, &self.objects.present(&name));
+            imported.imports.insert(name, ImportOutcome { endpoints, ..ImportOutcome::default() });
         }
         imported
     }
@@ -217,8 +211,7 @@ impl Importing<'_> {
             import.hold(&parts);
             Reason::Guard { endpoints, status }
         });
-        let is_held = guard.is_some();
-        if is_held || families != self.kubernetes.service_families() {
+        if guard.is_some() || families != self.kubernetes.service_families() {
             endpoints = import.tally().endpoints;
         }
         let mut outcome = import.run().await;
@@ -237,7 +230,6 @@ impl Importing<'_> {
         }
         let sources = (!self.writes).then_some(import.exports.sources);
         let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
-        outcome.is_wanted_or_present |= is_held;
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
         outcome.held_back.extend(left_out.into_iter().filter(|_| is_active).chain(guard));
@@ -269,11 +261,9 @@ impl ImportRun<'_> {
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
         let member = importer.member;
-        let is_wanted_or_present = self.exports.named.merged.is_some();
         let merged = self.exports.named.merged_of_all();
         let merged = merged.filter(|merged| merged.service.clusters.contains(&member.cluster));
-        let mut outcome =
-            ImportOutcome { is_wanted_or_present, merged, ..ImportOutcome::default() };
+        let mut outcome = ImportOutcome { merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
         // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
         let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();

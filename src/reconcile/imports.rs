@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Invocation, Joined, member};
 use crate::guard::Extent;
+use crate::import::plan::Write;
 use crate::import::sources::{self, Importer, Members, MergedName};
-use crate::import::{Imported, Importing, ReadAgain, plan};
+use crate::import::{Imported, Importing, Made, ReadAgain, plan};
 use crate::model::{
-    ClusterId, Flow, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
+    ClusterId, Flow, Kind, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
 };
 use crate::publish::exports::Refused;
 use crate::report::{GuardReport, Mode, MultiClusterReport};
@@ -100,9 +101,9 @@ impl MultiClusterReport {
         self.guard = imported.guard.as_deref().map(GuardReport::from);
         let mut of_others: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, import) in imported.imports {
-            self.imports += usize::from(import.is_wanted_or_present);
             self.imported_endpoints += import.endpoints;
             for made in import.made {
+                self.count_import(&made);
                 self.lines.push(made.change.line(&name, made.result));
             }
             for reason in import.held_back {
@@ -115,6 +116,18 @@ impl MultiClusterReport {
             self.unfinished.extend(import.is_unfinished.then_some(name));
         }
         self.lines.extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));
+    }
+
+    /// Counts a ServiceImport that was created or deleted, or would be. The count begins with those before the run. A purge
+    /// begins with none and stays there.
+    fn count_import(&mut self, Made { change, result }: &Made) {
+        if change.object.kind == Kind::ServiceImport && result.is_made() {
+            match change.write {
+                Write::Create => self.imports += 1,
+                Write::Delete => self.imports = self.imports.saturating_sub(1),
+                Write::Patch | Write::PatchStatus => {}
+            }
+        }
     }
 }
 

@@ -212,9 +212,11 @@ impl Joined<'_> {
         World { source: Source::Exports(self.member.clone()), owner, ..world }
     }
 
-    /// The report of the cluster in its clusterset.
+    /// The report of the cluster in its clusterset, with the imports that it had before the run.
     pub fn report(&self) -> MultiClusterReport {
+        let objects = self.objects.as_ref();
         MultiClusterReport {
+            imports: objects.map_or(0, |objects| objects.ours(&self.owner).count()),
             cluster_id: Some(self.member.cluster.to_string()),
             clusterset: Some(self.member.clusterset.to_string()),
             ..MultiClusterReport::default()

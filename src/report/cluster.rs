@@ -215,7 +215,7 @@ pub struct MultiClusterReport {
     pub clusterset: Option<String>,
     /// The number of its exports.
     pub exports: usize,
-    /// The number of its imports.
+    /// The number of ServiceImports of ours in it after the run, or as a plan would leave it.
     pub imports: usize,
     /// The number of ready endpoints in them.
     pub imported_endpoints: usize,

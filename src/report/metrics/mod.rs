@@ -167,9 +167,11 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
         "[exports](docs/multi-cluster.md) of the cluster; this and the next five only in a clusterset",
         |cluster| Some(cluster.multi_cluster.as_ref()?.exports),
     ),
-    Metric::counted("Imports", "imports that the cluster has or should have", |cluster| {
-        Some(cluster.multi_cluster.as_ref()?.imports)
-    }),
+    Metric::counted(
+        "Imports",
+        "imports of ours that the cluster has after the run; after a dry run, those that a sync would leave it",
+        |cluster| Some(cluster.multi_cluster.as_ref()?.imports),
+    ),
     Metric::counted(
         "ImportedEndpoints",
         "ready endpoints in its imports, its own among them",

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
+use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{
-    CLUSTER_ID, Members, exported, held_back, imported, in_full, obstacle_lines, obstacles, pods,
-    service, stale_lines, web, writes,
+    CLUSTER_ID, Members, exported, held_back, imported, in_full, obstacle_lines, obstacles, part,
+    pods, service, stale_lines, web, writes,
 };
-use crate::run::{report, sync, sync_of, synced};
+use crate::run::{plan, report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Call, Fault, FaultKind};
+use testbed::kubernetes::Policy;
 
 const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
 
@@ -266,4 +268,33 @@ async fn imports_stand_still_under_another_policy_with_one_line_and_exports_foll
         members.converge().await;
         members.assert_imported("web", "blue 10.0.0.1:8080 10.0.0.3:8080", policy);
     }
+}
+
+fn assert_imports_of_green(report: &Report, expected: usize, why: &str) {
+    assert_eq!(part(report, "green").imports, expected, "{why}: {}", in_full(report));
+}
+
+#[tokio::test]
+async fn imports_are_counted_as_they_stand_in_the_cluster_after_the_run() {
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    let Members { green, fleet, clock, function, .. } = &members;
+    members.amber("mail", &["10.2.0.9"]);
+    green.enforce_admission(Some(Policy { excluded: vec!["shop".to_owned()] }));
+    assert_imports_of_green(&sync(function).await, 0, "the namespace is excluded");
+    green.enforce_admission(Some(Policy::default()));
+    clock.advance(Duration::from_mins(11));
+    assert_imports_of_green(&plan(function).await, 2, "both are to be created");
+    assert_imports_of_green(&synced(function).await, 2, "both were created");
+
+    fleet.cloud_map.deny("ListNamespaces");
+    assert_imports_of_green(&sync(function).await, 2, "Cloud Map cannot be read");
+    fleet.cloud_map.heal();
+
+    members.amber("mail", &[]);
+    let mail = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceimports/mail";
+    green.refuse_method("DELETE", mail, 500);
+    assert_imports_of_green(&sync(function).await, 2, "the API server does not delete one");
+    green.clear_faults();
+    assert_imports_of_green(&plan(function).await, 1, "one is to be deleted");
+    assert_imports_of_green(&synced(function).await, 1, "one was deleted");
 }
