@@ -23,8 +23,6 @@ pub enum LossSubject {
 /// The words about a loss.
 struct Words {
     noun: &'static str,
-    /// The verb phrase for the lost instances or endpoints, such as "are deregistered".
-    departure: &'static str,
     owner: &'static str,
     /// The noun for what could not be read, such as "Cloud Map services".
     unread: &'static str,
@@ -37,14 +35,12 @@ impl LossSubject {
         match self {
             Self::Instances => Words {
                 noun: "instances",
-                departure: "are deregistered",
                 owner: "Service",
                 unread: "Cloud Map services",
                 absent: "which is not in the cluster",
             },
             Self::Endpoints => Words {
                 noun: "imported endpoints",
-                departure: "leave the imports",
                 owner: "import",
                 unread: "clusters",
                 absent: "which no cluster exports any more",
@@ -138,21 +134,21 @@ impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let who = self.who();
         let limits = self.limits();
-        let Words { noun, departure, unread: parts, .. } = self.run.subject.words();
+        let Words { noun, unread: parts, .. } = self.run.subject.words();
         let loss = total(self.verdict.losses());
         let Verdict { state, instances, unread, first_seen, .. } = self.verdict;
         let Guard { share, minimum, .. } = self.run.guard;
         match state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
-            GuardState::Lifted => {
-                write!(
-                    f,
-                    "{who} would lose {limits}; the same loss was seen before, so they {departure}"
-                )
-            }
-            GuardState::Confirmed => {
-                write!(f, "{who} would lose {limits}; the loss is confirmed, so they {departure}")
-            }
+            // The guard alone lets it pass: a removal may still wait for additions, or for a second look.
+            GuardState::Lifted => write!(
+                f,
+                "{who} would lose {limits}; the same loss was seen before, so the guard lets it pass"
+            ),
+            GuardState::Confirmed => write!(
+                f,
+                "{who} would lose {limits}; the loss is confirmed, so the guard lets it pass"
+            ),
             GuardState::LeftToFullSync if self.exceeds_limits() => write!(
                 f,
                 "{who} would lose {limits}; this targeted sync leaves it to the full sync"

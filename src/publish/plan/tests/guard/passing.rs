@@ -11,9 +11,9 @@ use crate::publish::plan::{Change, Guard, Rules};
 fn what_passes_says_so() {
     let world = || seen(shops(&[("a", 3, Some(1)), ("b", 3, None)]));
     let lifted = at(world(), NOW + minutes(10)).plan();
-    assert_snapshot!(lifted.guard.expect("lifted").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the same loss was seen before, so they are deregistered");
+    assert_snapshot!(lifted.guard.expect("lifted").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the same loss was seen before, so the guard lets it pass");
     let confirmed = confirmed(world()).plan();
-    assert_snapshot!(confirmed.guard.expect("confirmed").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the loss is confirmed, so they are deregistered");
+    assert_snapshot!(confirmed.guard.expect("confirmed").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the loss is confirmed, so the guard lets it pass");
 }
 
 #[test]
