@@ -132,8 +132,8 @@ impl Runner<'_> {
     fn is_old_for(&self, changes: &[PlannedChange]) -> bool {
         let Some(planned) = changes.first() else { return false };
         match self.observed {
-            // A note is written on a read of its instance.
-            None => planned.change.stage() != Stage::Note,
+            // A note is written and taken off on a read of its instance.
+            None => !planned.change.is_note(),
             Some(observed) => call_of_additions(changes).is_some() && observed.elapsed() >= RECENT,
         }
     }

@@ -190,15 +190,6 @@ impl<'a> GroupSync<'a> {
     ) -> Self {
         let services: BTreeSet<ServiceRef> = changes.keys().cloned().collect();
         let scope = RereadScope::of_group(comparison, &services, changes.values().flatten());
-        let mut open = Vec::new();
-        let mut notes = Vec::new();
-        for (service, changes) in changes {
-            for change in changes {
-                let is_note = matches!(change, Change::Note { .. });
-                let to = if is_note { &mut notes } else { &mut open };
-                to.push(PlannedChange { service: service.clone(), change });
-            }
-        }
         let mut group = Self {
             task,
             services,
@@ -206,8 +197,8 @@ impl<'a> GroupSync<'a> {
             keys: scope.keys,
             permits,
             state: State::Adding,
-            open,
-            notes,
+            open: Vec::new(),
+            notes: Vec::new(),
             tried: BTreeSet::new(),
             created: BTreeSet::new(),
             in_vain,
@@ -224,8 +215,20 @@ impl<'a> GroupSync<'a> {
             removed: BTreeSet::new(),
             results: Results::default(),
         };
+        for (service, changes) in changes {
+            let planned = |change| PlannedChange { service: service.clone(), change };
+            group.keep_for_later(changes.into_iter().map(planned));
+        }
         group.leave_out_what_may_not_be_tried();
         group
+    }
+
+    /// Adds changes that are to be made. Only the comparison plans notes, so each plan of the group leaves those alone.
+    pub(super) fn keep_for_later(&mut self, changes: impl IntoIterator<Item = PlannedChange>) {
+        for planned in changes {
+            let to = if planned.change.is_note() { &mut self.notes } else { &mut self.open };
+            to.push(planned);
+        }
     }
 
     /// The same after early groups of the run have tried some of its changes.

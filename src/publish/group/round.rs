@@ -84,7 +84,7 @@ impl GroupSync<'_> {
     /// no list of this run has shown is not read: CreateService reports it. `is_listed`: the plan rests on such a list, and
     /// else on the entries of an earlier run.
     pub fn refresh(&mut self, changes: Vec<PlannedChange>, is_listed: bool) -> RereadScope {
-        self.open.extend(changes);
+        self.keep_for_later(changes);
         self.observation.decide_holders();
         let mut scope = self.scope();
         scope.with_entries = !is_listed;
@@ -100,8 +100,8 @@ impl GroupSync<'_> {
         let plan = self.task.plan(&read);
         self.observation = read;
         self.note_found();
-        // The plan of a group never has a note, so a contested note is kept, and written on the instance as it is then.
-        let is_note = |planned: &mut PlannedChange| planned.change.stage() == Stage::Note;
+        // The plan of a group never has a note, so a contested note is kept, and made on the instance as it is then.
+        let is_note = |planned: &mut PlannedChange| planned.change.is_note();
         self.notes.extend(self.contested.extract_if(.., is_note));
         let left = self.take_open();
         self.fail_unreadable(left);

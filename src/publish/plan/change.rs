@@ -122,6 +122,11 @@ impl Change {
         self.place().key == instance.service && self.instance() == Some(instance.id.as_str())
     }
 
+    /// Whether the change writes the guard's note or takes it off.
+    pub fn is_note(&self) -> bool {
+        matches!(self, Self::Note { .. })
+    }
+
     /// Whether the API call is `RegisterInstance`.
     pub fn is_registration(&self) -> bool {
         matches!(self, Self::Register { .. } | Self::Rewrite { .. })

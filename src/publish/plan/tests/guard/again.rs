@@ -193,6 +193,47 @@ fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     assert!(matches!(notes.as_slice(), [Change::Note { text: Some(_), .. }]), "{notes:?}");
 }
 
+/// The cluster has lost nothing, and a full sync takes off the note of a former loss.
+fn group_that_takes_a_note_off(test: impl FnOnce(GroupSync<'_>, Vec<PlannedChange>)) {
+    let world = shops(&[("a", 2, Some(2))]).with("http/a", |service| {
+        let instances = service.instances.as_mut().expect("read");
+        instances.get_mut("a-0").expect("it is there").insert(SIGHTING, note_of("a"));
+    });
+    let observed = world.observed(&Selection::Everything);
+    let plan = plan(&observed);
+    let permits = Permits::of(&plan);
+    let in_vain = BTreeSet::new();
+    let mut group = GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain);
+    let Step::Make(notes) = group.next(true) else { panic!("no note is due") };
+    let changes: Vec<&Change> = notes.iter().map(|planned| &planned.change).collect();
+    assert!(matches!(changes.as_slice(), [Change::Note { text: None, .. }]), "{changes:?}");
+    test(group, notes);
+}
+
+/// Another run has an operation under way at the instance.
+#[test]
+fn note_whose_instance_another_writer_changes_is_taken_off_in_the_next_round() {
+    group_that_takes_a_note_off(|mut group, notes| {
+        for planned in notes.clone() {
+            group.record(planned, Effect::Contested);
+        }
+        let Step::Read(scope) = group.next(true) else { panic!("nothing is read again") };
+        group.observed(scope.decide(group.observation.clone()));
+        let Step::Make(again) = group.next(true) else { panic!("no note is due any more") };
+        assert_eq!(again, notes);
+    });
+}
+
+#[test]
+fn note_whose_plan_is_old_when_its_group_begins_is_taken_off_all_the_same() {
+    group_that_takes_a_note_off(|mut group, notes| {
+        let scope = group.refresh(notes.clone(), false);
+        group.observed(scope.decide(group.observation.clone()));
+        let Step::Make(again) = group.next(true) else { panic!("no note is due any more") };
+        assert_eq!(again, notes);
+    });
+}
+
 #[test]
 fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
     let world = replaced(&[("a", 6, 6), ("b", 6, 6)]).http("old", [own("x", "shop/a", "10.0.3.1")]);
