@@ -269,12 +269,8 @@ pub(super) fn all_lines(report: &ClusterReport, mode: Mode) {
 /// Logs the error that kept a cluster from being read, or the guard's verdict.
 fn log_state(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
-    if let Some(problem) = &report.error {
-        if report.services.is_empty() {
-            error!(cluster, "cluster not read, nothing changed: {problem}");
-        } else {
-            error!(cluster, "cluster not read to the end, only additions made: {problem}");
-        }
+    if let Some(problem) = report.described_error() {
+        error!(cluster, "cluster {problem}");
     } else if let Some(verdict) = &report.guard {
         log_guard(cluster, verdict, mode);
     }

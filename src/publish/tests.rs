@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use super::report;
 use crate::model::attributes::IPV4;
 use crate::model::{
-    Attributes, Foreign, Namespace, NewService, Outcome, Place, RoutingPolicy, Selection,
+    Attributes, Foreign, Line, Namespace, NewService, Outcome, Place, RoutingPolicy, Selection,
     ServiceKey, ServiceKind, ServiceName, ServiceRef,
 };
 use crate::publish::group::SettledChange;
@@ -221,12 +221,14 @@ fn cluster_that_was_not_read_to_the_end_shows_what_was_changed() {
     let error = std::io::Error::other("connection refused");
     let registered = lines(vec![applied(register(), Ok(Outcome::Applied))]);
     let made = report::of_results("green", Plan::default(), registered);
-    let cluster = ClusterReport::unreadable("green", &error).with(made);
+    let mut cluster = ClusterReport::unreadable("green", &error).with(made);
+    cluster.lines.push(Line::warning("a warning"));
     assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
     cluster green
-      ! not read to the end, so only this was changed in Cloud Map: connection refused
+      ! not read to the end, so only additions were made in Cloud Map: connection refused
       prod/new
         + register   i-1  10.0.0.1
+      ! warning    a warning
     synced, incomplete: 1 registered, 1 cluster not read
     ");
 }

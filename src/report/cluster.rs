@@ -69,14 +69,15 @@ impl ClusterReport {
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
 
-    /// Says how far `error` stopped the run. A full sync makes additions while it reads Cloud Map; if the read fails, `services`
-    /// has the additions that were made.
-    pub fn outcome_of_error(&self) -> &'static str {
-        if self.services.is_empty() {
+    /// The error that kept the cluster from being read, with how far it stopped the run. A full sync makes additions while it
+    /// reads Cloud Map; if the read fails, `services` has the additions that were made.
+    pub fn described_error(&self) -> Option<String> {
+        let outcome = if self.services.is_empty() {
             "not read, so nothing was changed in Cloud Map"
         } else {
-            "not read to the end, so only this was changed in Cloud Map"
-        }
+            "not read to the end, so only additions were made in Cloud Map"
+        };
+        Some(format!("{outcome}: {}", self.error.as_ref()?))
     }
 
     /// The report with the lines of another run for the same cluster. Instances of other owners are counted once.

@@ -54,15 +54,8 @@ impl ClusterReport {
 
 impl Display for ClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if let Some(error) = &self.error {
-            writeln!(f, "  ! {}: {error}", self.outcome_of_error())?;
-            self.services.iter().try_for_each(|service| service.fmt(f))?;
-            // The clusters of a clusterset follow each other without it.
-            return self
-                .multi_cluster
-                .as_ref()
-                .map_or(Ok(()), |multi_cluster| multi_cluster.fmt(f));
-        }
+        let problem = self.described_error();
+        problem.iter().try_for_each(|problem| writeln!(f, "  ! {problem}"))?;
         self.services.iter().try_for_each(|service| service.fmt(f))?;
         if (self.unread, self.oldest_read) != (0, 0) {
             let Self { unread, unread_names, oldest_read, .. } = self;
@@ -79,7 +72,8 @@ impl Display for ClusterReport {
         self.guard.iter().try_for_each(|guard| writeln!(f, "  {guard}"))?;
         self.multi_cluster.iter().try_for_each(|multi_cluster| multi_cluster.fmt(f))?;
         let is_held_back = self.lines.iter().any(Line::has_reason) || self.counts.held_back > 0;
-        if self.services.is_empty() && !is_held_back && self.multi_cluster.is_none() {
+        let has_part = !self.services.is_empty() || self.multi_cluster.is_some();
+        if problem.is_none() && !has_part && !is_held_back {
             writeln!(f, "  no Service is annotated, and no instance of ours is registered")?;
         }
         Ok(())

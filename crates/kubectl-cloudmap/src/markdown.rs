@@ -42,17 +42,10 @@ impl Display for MarkdownPage<'_> {
 
 fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
     let clusterset = cluster.multi_cluster.as_ref();
-    if let Some(error) = &cluster.error {
-        if cluster.services.is_empty() {
-            writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", cell(error))?;
-        } else {
-            writeln!(f, "Not read to the end, so only this was changed: {}\n", cell(error))?;
-            write_rows(f, &of_cluster(cluster))?;
-        }
-        return clusterset.map_or(Ok(()), |clusterset| write_multi_cluster(f, clusterset));
-    }
+    let problem = cluster.described_error();
+    problem.iter().try_for_each(|problem| writeln!(f, "Cluster {}\n", cell(problem)))?;
     let rows = of_cluster(cluster);
-    if rows.is_empty() && clusterset.is_none_or(MultiClusterReport::is_quiet) {
+    if problem.is_none() && rows.is_empty() && clusterset.is_none_or(MultiClusterReport::is_quiet) {
         writeln!(f, "In sync.\n")?;
     }
     write_rows(f, &rows)?;

@@ -64,6 +64,24 @@ fn comment_has_the_rows_that_only_one_plan_has() {
 }
 
 #[test]
+fn page_has_the_lines_of_a_cluster_that_was_not_read_below_the_error() {
+    let warning = json!({"sign": "!", "code": "warning", "text": "a warning", "outcome": "remark"});
+    let cluster = json!({"cluster": "blue", "error": "no answer", "lines": [warning]});
+    let report = serde_json::from_value(plan(&json!({}), &[cluster])).expect("a plan");
+    insta::assert_snapshot!(MarkdownPage(&report), @r"
+    ### blue
+
+    Cluster not read, so nothing was changed in Cloud Map: no answer
+
+    | | Cloud Map service | Instance | Kubernetes Service | Detail |
+    |---|---|---|---|---|
+    | warning |  |  |  | a warning |
+
+    **plan: nothing to do**
+    ");
+}
+
+#[test]
 fn lines_of_clustersets_and_orphans_are_compared() {
     let before = plan(
         &json!({}),

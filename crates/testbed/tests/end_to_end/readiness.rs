@@ -138,7 +138,7 @@ async fn assert_that_the_sync_fails(world: &World, lambda: &mut Lambda, because:
     assert!(failure.error_message.starts_with("1 cluster not read;"), "{failure:?}");
     assert_eq!(world.cloud_map.writes(), 0);
     let log = lambda.log();
-    let line = log.lines().find(|line| line.contains("cluster not read, nothing changed"));
+    let line = log.lines().find(|line| line.contains("cluster not read, so nothing was changed"));
     let line = line.unwrap_or_else(|| panic!("a line for the cluster\n{log}"));
     for word in because {
         assert!(line.contains(word), "{word} in {line}");
