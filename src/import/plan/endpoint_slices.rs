@@ -44,14 +44,13 @@ pub(super) fn changes(
             changes.extend(present.iter().filter_map(|slice| shape.keep(slice)));
             continue;
         }
-        for mut packed in pack(present, wanted.remove(key).unwrap_or_default(), &everywhere) {
-            if packed.present.is_none() {
-                let names = (1..).map(|number| id::slice(basis.service, cluster, *family, number));
-                let free = names.into_iter().find(|name| used.insert(name.clone()));
-                packed.name = free.unwrap_or_default();
-            }
-            all_packed.push((shape, packed));
-        }
+        let free_name = || {
+            let mut names = (1..).map(|number| id::slice(basis.service, cluster, *family, number));
+            names.find(|name| used.insert(name.clone())).unwrap_or_default()
+        };
+        let wanted = wanted.remove(key).unwrap_or_default();
+        let packed = pack(present, wanted, &everywhere, free_name);
+        all_packed.extend(packed.into_iter().map(|packed| (shape, packed)));
     }
     let waiting = waiting(basis, &all_packed);
     for (shape, mut packed) in all_packed {
@@ -250,7 +249,6 @@ pub(super) type AddressCounts = BTreeMap<IpAddr, usize>;
 /// A slice after packing.
 #[derive(Clone, Debug)]
 pub(super) struct Packed<'a> {
-    /// Empty until a new one has got its name.
     pub name: String,
     /// `None` if it is new.
     pub present: Option<&'a Slice>,
@@ -261,11 +259,12 @@ pub(super) struct Packed<'a> {
     pub is_leaving: bool,
 }
 
-/// Packs the endpoints into the present slices, in the order of their names, and into new ones.
+/// Packs the endpoints into the present slices, in the order of their names, and into new ones, each under a free name.
 fn pack<'a>(
     present: &[&'a Slice],
     mut wanted: Wanted,
     everywhere: &AddressCounts,
+    mut free_name: impl FnMut() -> String,
 ) -> Vec<Packed<'a>> {
     let mut packed: Vec<Packed<'a>> = present.iter().copied().map(Packed::empty).collect();
     for slice in &mut packed {
@@ -282,7 +281,7 @@ fn pack<'a>(
         let mut new = new.peekable();
         while new.peek().is_some() {
             let endpoints = new.by_ref().take(MAX_ENDPOINTS).collect();
-            let name = String::new();
+            let name = free_name();
             let ports = ports.clone();
             packed.push(Packed { name, present: None, ports, endpoints, is_leaving: false });
         }
