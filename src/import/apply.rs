@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::observe::Objects;
 use super::plan::{
-    Change, FailedWrite, OwnerLabel, Present, Reason, Sources, Stage, Write, changed_fields,
+    Change, FailedWrite, OwnerLabel, Present, Reason, Sources, Write, changed_fields,
     refused_fields, removal,
 };
 use crate::clusterset::merge::Merged;
@@ -61,12 +61,8 @@ pub async fn apply(
     for change in changes {
         let failures = applied.failures.iter().map(|failure| &failure.write);
         let blocking: Vec<&FailedWrite> = failures.filter(|write| write.blocks(&change)).collect();
-        // A blocked status change is not reported, since it is planned again after the failure. Changes that only a denied
-        // write blocks are not reported either: the denial's line covers them.
-        let is_unreported =
-            change.stage == Stage::Status || blocking.iter().all(|write| write.is_denied);
         let result = if !blocking.is_empty() {
-            if is_unreported {
+            if blocking.iter().all(|write| write.is_reported_for(&change)) {
                 continue;
             }
             Outcome::undone(AFTER_FAILURE)

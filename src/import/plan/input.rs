@@ -68,6 +68,12 @@ impl FailedWrite {
             || self.is_of(change)
             || change.stage > Stage::UpdateImport
     }
+
+    /// Whether a change that it blocks has no line of its own: the line of a denial covers it, and a status is planned again
+    /// after the failure.
+    pub fn is_reported_for(&self, change: &Change) -> bool {
+        self.is_denied || change.stage == Stage::Status
+    }
 }
 
 /// The state of the namespace of the import in the importing cluster.
