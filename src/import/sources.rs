@@ -137,6 +137,14 @@ impl<'a> Members<'a> {
         holder.or_else(|| self.read.holders.get(cluster))
     }
 
+    /// Another id that a cluster holds, which may be its former one.
+    pub fn other_id_of(&self, owner: &Owner, member: &Member) -> Option<&ClusterId> {
+        let recorded = self.records.iter();
+        let recorded = recorded.filter_map(|(id, records)| Some((id, records.holder.as_ref()?)));
+        let mut held = recorded.chain(&self.read.holders);
+        held.find(|(id, holder)| **id != member.cluster && *holder == owner).map(|(id, _)| id)
+    }
+
     /// Whether a part of an import may be that of a served cluster which did not answer, and of which no record shows the id.
     fn has_silent_member_without_a_record(&self) -> bool {
         *self.has_silent.get_or_init(|| {

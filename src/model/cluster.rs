@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{EXPORTER, NAMESPACE, OWNER, SERVICE};
-use super::{Attributes, ServiceRef, display};
+use super::{Attributes, CloudMapService, ServiceRef, display};
 
 /// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -211,6 +211,12 @@ impl Owner {
         attributes.cluster() == Some(self.cluster.as_str())
             && attributes.get(self.flow.mark()) == Some(&self.id)
             && self.flow.is_of(attributes)
+    }
+
+    /// Whether a Cloud Map service has an instance of ours, as far as its instances were read.
+    pub fn has_instance(&self, service: &CloudMapService) -> bool {
+        let mut instances = service.instances.iter().flatten();
+        instances.any(|(_, attributes)| self.owns(attributes))
     }
 
     /// The namespace and the name of the Service in the marks of an instance of ours. One that lost its Service's name

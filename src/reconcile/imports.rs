@@ -70,6 +70,25 @@ impl Joined<'_> {
         members.known(name, &self.importer(&self.owner_of_records()), holders)
     }
 
+    /// Adds the imports of a run to the report of the cluster, and the reason if Cloud Map lacks its record.
+    pub fn add_imports(
+        &self,
+        members: &Members<'_>,
+        imported: Imported,
+        report: &mut MultiClusterReport,
+    ) {
+        // The reason why the cluster has no record is the better line.
+        if imported.lacks_own_record && !report.lines.iter().any(Line::is_obstacle) {
+            let former = members.other_id_of(&self.owner_of_records(), &self.member);
+            let refused = former.map_or(Refused::UnfamiliarRegistry, |former| Refused::IdChanged {
+                id: self.member.cluster.to_string(),
+                former: former.to_string(),
+            });
+            report.lines.push((&refused).into());
+        }
+        report.add_imports(imported);
+    }
+
     /// `owner`: that of its records.
     fn importer<'i>(&'i self, owner: &'i Owner) -> Importer<'i> {
         let name_policy = self.invocation.settings.rules.name_policy.as_ref();
@@ -86,10 +105,6 @@ impl Joined<'_> {
 impl MultiClusterReport {
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
-        // The reason why the cluster has no record is the better line.
-        if imported.lacks_own_record && !self.lines.iter().any(Line::is_obstacle) {
-            self.lines.push((&Refused::UnfamiliarRegistry).into());
-        }
         if let Some(policy) = imported.frozen_by {
             let text = format!("under POLICY={policy} the imports of this cluster stand still");
             self.lines.push(Line::new('!', "Policy", text, Outcome::HeldBack));

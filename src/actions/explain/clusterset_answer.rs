@@ -150,7 +150,7 @@ impl ClustersetExplanation {
                 facts.members.fates(facts.name, merged, sources, owner, &present, adds);
         }
         let mut report = MultiClusterReport::default();
-        report.add_imports(imported);
+        facts.joined.add_imports(facts.members, imported, &mut report);
         for line in report.lines {
             if line.is_obstacle() {
                 self.add_obstacle(&line);

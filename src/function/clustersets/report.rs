@@ -104,7 +104,7 @@ impl Clustersets<'_> {
             report.lines.extend(known.stale.iter().map(Line::from));
         }
         if let Some(imported) = imported {
-            report.add_imports(imported);
+            joined.add_imports(known, imported, report);
         }
     }
 }

@@ -105,14 +105,12 @@ impl<'a> Exporting<'a> {
         let desired = options.deadline.until_stop(Box::pin(world.read_cluster(selection))).await;
         let desired = desired.map_err(observe::Error::from)??;
         let read = allowed(world, selection, &desired);
-        if world.registry.is_holder(member, &world.owner) {
+        if world.registry.is_only_id(member, &world.owner) {
             self.offer(Offer::Exports(Box::new(read.clone())));
         }
         let (observed, records) = self.observe(desired).await?;
         let Some(records) = records else {
-            let cluster = world.owner.cluster.to_string();
-            let report = ClusterReport { cluster, ..ClusterReport::default() };
-            return Ok(PublishedExports { report, read, outcomes: BTreeMap::new() });
+            return Ok(self.nothing(read));
         };
         let mut kept = self.kept(records, &observed.registry).await?;
         let plan = plan(&observed);
@@ -121,6 +119,9 @@ impl<'a> Exporting<'a> {
         let introduced = kept.introduce(selection, options).await?;
         if kept.has_cluster_record() || options.mode != Mode::Sync {
             self.offer(Offer::Exports(Box::new(read.clone())));
+        }
+        if world.is_about_no_export(&observed, selection) {
+            return Ok(self.nothing(read));
         }
         // Since the exports were read the records may have been, after many calls, with one of an export that began meanwhile.
         let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
@@ -137,7 +138,7 @@ impl<'a> Exporting<'a> {
         let Written { report: records, outcomes, has_cluster_record } = written;
         let report = published.report.with(introduced).with(taken_away).with(filled).with(records);
         let report = if has_cluster_record {
-            report.with(kept.leave_former_ids(options).await)
+            report.with(kept.leave_former_ids(selection, options).await)
         } else {
             report
         };
@@ -165,14 +166,15 @@ impl<'a> Exporting<'a> {
             return Err(Refused::NoRecord(error));
         }
         if kept.has_cluster_record() {
-            report = report.with(kept.leave_former_ids(options).await);
+            report = report.with(kept.leave_former_ids(selection, options).await);
         }
         let arn = world.owner.cluster.clone();
         let read = ReadExports { arn, desired: Desired::default(), covers: Selection::nothing() };
         Ok(PublishedExports { report, read, outcomes: BTreeMap::new() })
     }
 
-    /// The selected exports with what stands for them in Cloud Map, and the records, unless the run is about no export.
+    /// The selected exports with what stands for them in Cloud Map, and the records. A message about no export reads none; a
+    /// plan does, since it has the obstacle of the cluster.
     async fn observe(
         &self,
         desired: Desired,
@@ -180,7 +182,7 @@ impl<'a> Exporting<'a> {
         let Self { world, member, selection, options, .. } = *self;
         let read = async {
             let observed = Box::pin(world.observe_for(selection, desired)).await?;
-            if world.is_about_no_export(&observed, selection) {
+            if options.mode != Mode::Plan && world.is_about_no_export(&observed, selection) {
                 return Ok((observed, None));
             }
             let known = world.registry.known_namespaces();
@@ -195,8 +197,11 @@ impl<'a> Exporting<'a> {
     /// Returns the reason if the cluster is no member under this id.
     async fn kept(&self, read: ReadRecords, registry: &Registry) -> Result<Kept<'a>, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let kept = Kept::new(world, member, read, selection).await?;
+        let mut kept = Kept::new(world, member, read)?;
         let is_first = !kept.has_cluster_record();
+        let asks_all = is_first || options.mode == Mode::Plan;
+        let former = options.deadline.until_stop(world.observe_former_records(member, asks_all));
+        kept.former = former.await.map_err(observe::Error::from)??;
         if let Some(former) = kept.former_id()
             && (kept.has_former_exports()
                 || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))
@@ -215,6 +220,13 @@ impl<'a> Exporting<'a> {
             return Err(Refused::NotYetMember);
         }
         Ok(kept)
+    }
+
+    /// The result of a run that is about no export.
+    fn nothing(&self, read: ReadExports) -> PublishedExports {
+        let cluster = self.world.owner.cluster.to_string();
+        let report = ClusterReport { cluster, ..ClusterReport::default() };
+        PublishedExports { report, read, outcomes: BTreeMap::new() }
     }
 
     /// Makes the offer, unless that was done.

@@ -40,7 +40,7 @@ pub(super) struct Kept<'w> {
     pub(super) key: ServiceKey,
     /// Whether the member only imports.
     pub(super) only_imports: bool,
-    /// The records under other ids of the member.
+    /// The records of the cluster under other ids, once they were read.
     pub(super) former: Registry,
     /// The outcome of the first record of the cluster if it is not certain.
     pub(super) failure: Option<ExportOutcome>,
@@ -57,11 +57,10 @@ pub(super) struct Written {
 impl<'w> Kept<'w> {
     /// # Errors
     /// Returns the reason if the records could not be read, or another cluster or installation holds the id.
-    pub(super) async fn new(
+    pub(super) fn new(
         world: &'w World<'w>,
         member: &'w Member,
         read: Option<(Observation, ServiceKey)>,
-        selection: &Selection,
     ) -> Result<Self, Refused> {
         let namespace = record::namespace(&member.clusterset);
         let ambiguous = || Refused::AmbiguousNamespace(namespace.clone());
@@ -92,7 +91,7 @@ impl<'w> Kept<'w> {
             Some(holder) => return Err(Refused::taken(&member.cluster, holder.as_ref())),
             None => {}
         }
-        let former = former(world, member, selection).await;
+        let former = Registry::default();
         let only_imports = false;
         let failure = None;
         Ok(Self { world, member, observation, key, only_imports, former, failure })
@@ -300,7 +299,7 @@ impl Kept<'_> {
         }
         if failure.is_some() {
             let read = self.world.observe_records(None, self.member, None).await?;
-            let again = Self::new(self.world, self.member, read, &Selection::nothing()).await;
+            let again = Self::new(self.world, self.member, read);
             if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {
                 return Err(taken);
             }
@@ -358,10 +357,16 @@ impl Kept<'_> {
         heartbeats.any(|heartbeat| self.world.now.duration_since(heartbeat) < ABANDONED)
     }
 
-    /// Takes the records of the cluster under other ids away, or plans it: it had neither exports nor imports under them.
-    pub(super) async fn leave_former_ids(&self, options: Options) -> ClusterReport {
+    /// Takes the records of the cluster under other ids away, or plans it: it had neither exports nor imports under them. A
+    /// message does not, since it rests on an id that the process has read some time ago.
+    pub(super) async fn leave_former_ids(
+        &self,
+        selection: &Selection,
+        options: Options,
+    ) -> ClusterReport {
         let Self { world, former, .. } = self;
-        if world.rules.policy != Policy::Sync || former.services.is_empty() {
+        let is_whole = *selection == Selection::Everything;
+        if !is_whole || world.rules.policy != Policy::Sync || former.services.is_empty() {
             return ClusterReport::default();
         }
         let task = Task::Purge(&DeregisterReason::ClusterIdChanged);
@@ -370,22 +375,4 @@ impl Kept<'_> {
             Observation::new(world.owner.clone(), world.rules.clone(), world.now, former.clone());
         execution.carry_out(&observation).await.report
     }
-}
-
-/// Reads those of [`Kept::former`]. A sync of a few Services does not look for them.
-async fn former(world: &World<'_>, member: &Member, selection: &Selection) -> Registry {
-    let known =
-        if *selection == Selection::Everything { world.registry.known().await } else { None };
-    let mut registry = known.unwrap_or_default();
-    let own = record::namespace(&member.clusterset);
-    let Registry { namespaces, services, .. } = &mut registry;
-    services.retain(|key, service| {
-        let Some(namespace) = namespaces.get(&key.namespace) else { return false };
-        let is_own = namespace.name == own && service.name == member.cluster.as_str();
-        let mut records = service.instances.iter().flatten();
-        record::is_namespace(&namespace.name)
-            && !is_own
-            && records.any(|(_, attributes)| world.owner.owns(attributes))
-    });
-    registry
 }

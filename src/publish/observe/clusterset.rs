@@ -283,6 +283,23 @@ impl SharedRegistry {
         Ok((self.list_services(all.into_iter(), now).await?, true))
     }
 
+    /// Reads the record of each member about itself, unless it is remembered: it shows who holds the id.
+    ///
+    /// # Errors
+    /// Returns an error if services could not be listed to the end.
+    pub(super) async fn read_holders(&self, namespaces: &Namespaces) -> Result<(), Failure> {
+        let of_all = &Served::default();
+        let clustersets = namespaces.values().filter_map(|one| record::clusterset_of(&one.name));
+        for clusterset in clustersets.collect::<BTreeSet<_>>() {
+            let (services, _) = self.members(&clusterset, namespaces, of_all).await?;
+            let namespaces = namespaces.clone();
+            let mut records = Registry { namespaces, services, ..Registry::default() };
+            self.read_records(&mut records, &BTreeSet::new(), of_all).await?;
+            self.remember_members(&records);
+        }
+        Ok(())
+    }
+
     /// Leaves the other members out that only import, as far as that is remembered. Returns whether there were none: such a
     /// member may export by now.
     fn leave_importers_out(&self, registry: &mut Registry, served: &Served) -> bool {

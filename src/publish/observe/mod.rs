@@ -319,7 +319,66 @@ impl World<'_> {
     }
 }
 
+impl World<'_> {
+    /// The records of the cluster under other ids than that of the member. If not all of Cloud Map was read, these are the ids
+    /// that the process remembers, with their records as they are now. `asks_all`: it reads who holds the ids of all members
+    /// first. The process forgets an id without records.
+    ///
+    /// # Errors
+    /// Returns an error if Cloud Map could not be read.
+    pub async fn observe_former_records(
+        &self,
+        member: &Member,
+        asks_all: bool,
+    ) -> Result<Registry, Error> {
+        let Self { registry, owner, .. } = self;
+        let known = registry.known().await;
+        if known.is_none() && asks_all {
+            registry.read_holders(&registry.some_namespaces().await?).await?;
+        }
+        let others = registry.memory.ids_of(owner).into_iter().filter(|id| id != member);
+        let others: Vec<Member> = others.collect();
+        let mut read = match known {
+            Some(known) => known,
+            None => registry.read_records_under(&others).await?,
+        };
+        for id in others {
+            let mut services = read.keys_of_records(&id).filter_map(|key| read.services.get(&key));
+            if !services.any(|service| service.unreadable.is_some() || owner.has_instance(service))
+            {
+                registry.memory.forget_holder(&id);
+            }
+        }
+        let own: BTreeSet<ServiceKey> = read.keys_of_records(member).collect();
+        let Registry { namespaces, services, .. } = &mut read;
+        services.retain(|key, service| {
+            record::is_of_records(namespaces, key)
+                && !own.contains(key)
+                && owner.has_instance(service)
+        });
+        Ok(read)
+    }
+}
+
+impl Registry {
+    /// The services of the records of a member: one in each namespace of that name.
+    fn keys_of_records(&self, member: &Member) -> impl Iterator<Item = ServiceKey> {
+        let name = record::namespace(&member.clusterset);
+        let namespaces = self.namespaces.values().filter(move |namespace| namespace.name == name);
+        namespaces.map(|namespace| ServiceKey::new(namespace, member.cluster.as_str()))
+    }
+}
+
 impl SharedRegistry {
+    /// The records under these ids, as they are now.
+    async fn read_records_under(&self, ids: &[Member]) -> Result<Registry, Failure> {
+        let namespaces = self.some_namespaces().await?;
+        let mut read = Registry { namespaces, ..Registry::default() };
+        let keys = ids.iter().flat_map(|id| read.keys_of_records(id)).collect();
+        self.at_least(&mut read, &keys, self.take_moment()).await?;
+        Ok(read)
+    }
+
     /// A cluster writes its record, which Cloud Map may show only after this invocation: returns the first one of it that
     /// writes one under the id.
     pub fn claim(&self, member: &Member, owner: &Owner) -> Owner {
@@ -334,6 +393,11 @@ impl SharedRegistry {
     /// Whether a cluster is the last known holder of an id.
     pub fn is_holder(&self, member: &Member, owner: &Owner) -> bool {
         self.holders(&member.clusterset).get(&member.cluster) == Some(owner)
+    }
+
+    /// Whether a cluster is the last known holder of this id and of no other.
+    pub fn is_only_id(&self, member: &Member, owner: &Owner) -> bool {
+        self.memory.ids_of(owner) == [member.clone()]
     }
 
     /// A cluster has written its record.

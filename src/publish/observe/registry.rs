@@ -329,6 +329,18 @@ impl Memory {
         of_set.map(|(member, owner)| (member.cluster.clone(), owner.clone())).collect()
     }
 
+    /// The ids that a cluster holds.
+    pub(super) fn ids_of(&self, owner: &Owner) -> Vec<Member> {
+        let known = self.known();
+        let of_owner = known.holders.iter().filter(|(_, holder)| *holder == owner);
+        of_owner.map(|(member, _)| member.clone()).collect()
+    }
+
+    /// A cluster has given up an id.
+    pub(super) fn forget_holder(&self, member: &Member) {
+        self.known().holders.remove(member);
+    }
+
     /// A cluster has written its record.
     pub(super) fn note_holder(&self, member: Member, owner: Owner) {
         self.known().holders.insert(member, owner);

@@ -1,6 +1,7 @@
 //! The action `explain` for a name that is exported, imported, annotated, or several of these.
 
 use cloud_map_sync::actions::explain::Explanation;
+use cloud_map_sync::function::Function;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,10 +14,20 @@ use testbed::kubernetes::{ClusterIp, Export, Pod};
 
 /// The explanation of a Service of `shop`, or of the namespace before its name.
 pub async fn explain(members: &Members, cluster: &str, name: &str) -> Explanation {
+    explain_by(members, &members.function, cluster, name).await
+}
+
+/// The same by another process of the function, or with other settings.
+pub async fn explain_by(
+    members: &Members,
+    function: &Function,
+    cluster: &str,
+    name: &str,
+) -> Explanation {
     let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
     let question =
         json!({"action": "explain", "cluster": cluster, "namespace": namespace, "service": name});
-    let answer = members.ask(&members.function, &question).await;
+    let answer = members.ask(function, &question).await;
     Explanation::deserialize(answer).expect("of this release")
 }
 

@@ -8,6 +8,7 @@ use cloud_map_sync::model::Line;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::explain::{explain, explain_by};
 use super::many::Many;
 use super::{
     CLUSTER_ID, Members, SLICES, condition, exported, imported, in_full, obstacle_lines, obstacles,
@@ -130,16 +131,67 @@ async fn id_that_is_changed_is_held_back_and_nothing_changes_until_it_is_back() 
         assert!(written.iter().all(conditions), "{written:?} {}", in_full(&report));
         assert_eq!(fleet.cloud_map.writes(), 0, "{}", in_full(&report));
         let obstacles = obstacle_lines(&report, "blue");
-        let is_full_sync = scope["service"].is_null();
-        let is_named = |it: &Line| it.code == "ClusterIdChanged" && it.text.contains("id blue");
-        let is_said = obstacles.iter().any(|it| !is_full_sync || is_named(it));
-        assert!(is_said, "{}", in_full(&report));
+        let is_named =
+            |line: &&Line| line.code == "ClusterIdChanged" && line.text.contains("id blue");
+        assert!(obstacles.into_iter().any(|line| is_named(&line)), "{}", in_full(&report));
     }
     assert_eq!(fleet.instances("clusterset.shop-set", "azure"), [].into());
     blue.cluster_property(CLUSTER_ID, "blue");
     members.converge().await;
     members.assert_imported("web", "blue 10.0.0.2:8080", "");
     assert_eq!(green.gaps(), [""; 0]);
+}
+
+/// The id under which its imports know their Cloud Map is changed.
+#[tokio::test]
+async fn obstacle_of_an_id_that_is_changed_is_the_same_in_each_message_plan_and_answer() {
+    let members = Members::with_one_export_each().await;
+    members.blue.cluster_property(CLUSTER_ID, "azure");
+    let full = sync(&members.function).await;
+    let [full] = obstacle_lines(&full, "blue")[..] else { panic!("{}", in_full(&full)) };
+    assert_eq!(full.code, "ClusterIdChanged");
+    // It exports `web` and only imports `cart`.
+    for name in ["web", "cart"] {
+        for action in ["sync", "plan"] {
+            for function in [&members.function, &members.serving("blue,green", &[]).await] {
+                let mut payload = sync_of("blue", name);
+                payload["action"] = json!(action);
+                let report = report(function, &payload).await;
+                let [line] = obstacle_lines(&report, "blue")[..] else {
+                    panic!("{action} {name}: {}", in_full(&report))
+                };
+                assert_eq!(line.code, full.code, "{action} {name}: {}", in_full(&report));
+                assert!(full.text.starts_with(&line.text), "{action} {name}: {line}");
+            }
+        }
+        let new_function = members.serving("blue,green", &[]).await;
+        let explanation = explain_by(&members, &new_function, "blue", name).await.to_string();
+        let said = explanation.split_once("(ClusterIdChanged): ").map(|(_, said)| said);
+        let sentence = said.and_then(|said| said.lines().next()).unwrap_or_default();
+        assert!(sentence.len() > 1 && full.text.starts_with(sentence), "{explanation}");
+    }
+}
+
+/// A process was under way when the id was changed.
+#[tokio::test]
+async fn cluster_with_a_record_under_a_new_id_beside_exports_under_the_former_publishes_nothing() {
+    let members = Members::with_one_export_each().await;
+    let Members { blue, fleet, function, .. } = &members;
+    let record = &fleet.instances("clusterset.shop-set", "blue")["cluster"];
+    let records = fleet.cloud_map.ensure_service("clusterset.shop-set", "azure");
+    fleet.put(&records, "cluster", record);
+    blue.cluster_property(CLUSTER_ID, "azure");
+    sync(function).await;
+    pods(blue, "web", &["10.0.0.2"]);
+    members.forget();
+
+    let message = report(function, &sync_of("blue", "web")).await;
+
+    members.assert_nothing_written(&in_full(&message));
+    assert_eq!(obstacles(&message, "blue"), ["ClusterIdChanged"], "{}", in_full(&message));
+    let new_function = members.serving("blue,green", &[]).await;
+    let explanation = explain_by(&members, &new_function, "blue", "web").await.to_string();
+    assert!(explanation.contains("(ClusterIdChanged)"), "{explanation}");
 }
 
 /// A typo at the first start.
@@ -159,6 +211,11 @@ async fn id_under_which_a_cluster_has_neither_exports_nor_imports_may_be_changed
     members.assert_imported("web", "azure 10.0.0.1:8080", "");
     let records = |id: &str| members.fleet.instances("clusterset.shop-set", id).len();
     assert_eq!((records("blue"), records("azure")), (0, 2));
+
+    pods(&members.blue, "web", &["10.0.0.2"]);
+    let message = members.sync_service("blue", "web").await;
+    assert_eq!(obstacles(&message, "blue"), [""; 0], "{}", in_full(&message));
+    members.assert_imported("web", "azure 10.0.0.2:8080", &in_full(&message));
 }
 
 /// Lists show the record under the former id for a while.
@@ -202,7 +259,7 @@ async fn new_pod_of_the_holder_of_an_id_that_another_cluster_states_is_imported_
 
     let said = format!("{:?}", answer.report);
     assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.2:8080", "{said}");
-    let explanation = super::explain::explain(&members, "blue", "web").await.to_string();
+    let explanation = explain(&members, "blue", "web").await.to_string();
     assert!(!explanation.contains("the exports of blue"), "{explanation}");
 }
 
