@@ -147,12 +147,15 @@ impl<'a> Members<'a> {
 
     /// Whether a part of an import may be that of a served cluster which did not answer, and of which no record shows the id.
     fn has_silent_member_without_a_record(&self) -> bool {
-        *self.has_silent.get_or_init(|| {
-            let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
-            let holders = recorded.chain(self.read.holders.values());
-            let known: BTreeSet<&ClusterArn> = holders.map(|holder| &holder.cluster).collect();
-            self.served.silent.iter().any(|arn| !known.contains(arn))
-        })
+        *self.has_silent.get_or_init(|| self.silent_without_a_record().next().is_some())
+    }
+
+    /// The served exporters that did not answer, and of which no record shows the id.
+    pub fn silent_without_a_record(&self) -> impl Iterator<Item = &ClusterArn> {
+        let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
+        let holders = recorded.chain(self.read.holders.values());
+        let known: BTreeSet<&ClusterArn> = holders.map(|holder| &holder.cluster).collect();
+        self.served.silent.iter().filter(move |arn| !known.contains(arn))
     }
 
     /// Whether nothing could be read of Cloud Map: the served clusters alone are known.

@@ -236,7 +236,8 @@ pub fn unread(error: &dyn std::error::Error) -> Box<Line> {
 const SIDE_BY_SIDE: usize = 16;
 
 impl Joined<'_> {
-    /// Publishes the exports of the cluster, and offers them to importers. `None` if it has none to publish.
+    /// Publishes the exports of the cluster, and offers them to importers. `None` if it has none to publish, and no record to
+    /// write.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
@@ -246,9 +247,10 @@ impl Joined<'_> {
         selection: &Selection,
         offer: impl FnOnce(Offer) + Send + Sync,
     ) -> Result<Option<PublishedExports>, Refused> {
+        let is_plan = self.invocation.mode == Mode::Plan;
         let purpose = match &self.objects {
             _ if self.exports() => Purpose::Sync,
-            Some(_) if *selection == Selection::Everything => Purpose::Introduction,
+            Some(_) if is_plan || *selection == Selection::Everything => Purpose::Introduction,
             _ => return Ok(None),
         };
         let exporting = Exporting {

@@ -92,13 +92,15 @@ impl Explanation {
         });
     }
 
-    /// Adds the export and import of the name and sets `ok`. If the Service has names of its own and takes no part in the
-    /// clusterset, only an obstacle of the cluster is added, and it does not affect `ok`.
+    /// Adds the export and import of the name and sets `ok`. If the Service has names of its own and is not known to take part
+    /// in the clusterset, only what hides that is added: an obstacle of the cluster, or a member that was not read. It does not
+    /// affect `ok`.
     pub(super) fn conclude(self, clusterset: Option<ClustersetExplanation>) -> Self {
         let is_relevant =
             |clusterset: &ClustersetExplanation| clusterset.has_name() || self.names.is_empty();
-        let clusterset =
-            clusterset.filter(|clusterset| is_relevant(clusterset) || clusterset.member.is_none());
+        let clusterset = clusterset.filter(|clusterset| {
+            is_relevant(clusterset) || clusterset.member.is_none() || clusterset.may_have_name()
+        });
         let mut of_clusterset = clusterset.iter().filter(|clusterset| is_relevant(clusterset));
         let ok = is_ok(&self.facts, &[])
             && self.held_back.is_empty()

@@ -9,11 +9,13 @@ use crate::actions::{Check, CheckOutcome};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{decisions, ports_of_some};
 use crate::import::Imported;
-use crate::import::apply::Made;
-use crate::import::plan::{Kind, NamespaceState, Present, Read, ServiceImport, Write};
+use crate::import::plan::{Change, Kind, NamespaceState, Present, Read, ServiceImport, Write};
 use crate::model::{ClusterId, Condition, EndpointLine, Export, Line, TRUE, join, join_or};
 use crate::report::MultiClusterReport;
 use crate::time::age;
+
+/// The name of the fact that the exports of a member were not read.
+const UNREAD: &str = "not read";
 
 /// The export and the import of one name in one member.
 #[serde_with::skip_serializing_none]
@@ -65,6 +67,11 @@ impl ClustersetExplanation {
     /// Whether the name is exported or imported, or endpoints of it are left in an import or in Cloud Map.
     pub fn has_name(&self) -> bool {
         self.exported || self.imported || !self.endpoints.is_empty()
+    }
+
+    /// Whether it has the name, or may have it since a member was not read.
+    pub fn may_have_name(&self) -> bool {
+        self.has_name() || self.facts.iter().any(|fact| fact.name == UNREAD)
     }
 
     fn add(&mut self, outcome: CheckOutcome, name: &'static str, detail: impl Into<String>) {
@@ -121,16 +128,18 @@ impl ClustersetExplanation {
         let present = objects.present(facts.name);
         let namespace = &facts.name.namespace;
         let state = objects.namespace(namespace);
-        let has_change = |kind: Kind, is_deletion: bool| {
-            let mut made = imported.imports.values().flat_map(|import| &import.made);
-            made.any(|Made { change, .. }| {
-                change.object.kind == kind && (change.write == Write::Delete) == is_deletion
-            })
+        let made = imported.imports.values().flat_map(|import| &import.made);
+        let planned: Vec<&Change> = made.map(|made| &made.change).collect();
+        let plans_import = |write: Write| {
+            let mut of_kind =
+                planned.iter().filter(|change| change.object.kind == Kind::ServiceImport);
+            of_kind.any(|change| change.write == write)
         };
+        let changes_endpoints = plans_import(Write::Delete)
+            || planned.iter().any(|change| change.object.kind == Kind::EndpointSlice);
         match state {
             NamespaceState::Active | NamespaceState::Excluded => {
-                let is_deleted = has_change(Kind::ServiceImport, true);
-                self.add_service_import(facts, &present, is_deleted);
+                self.add_service_import(facts, &present, &plans_import);
             }
             NamespaceState::Absent => {
                 let detail = format!("none: the cluster has no namespace {namespace}");
@@ -142,12 +151,17 @@ impl ClustersetExplanation {
             }
         }
         if state == NamespaceState::Active {
-            let adds = has_change(Kind::EndpointSlice, false);
             let merged = facts.known.named.merged.as_deref();
             let sources = facts.sources;
             let owner = &facts.joined.owner;
-            self.endpoints =
-                facts.members.fates(facts.name, merged, sources, owner, &present, adds);
+            self.endpoints = facts.members.fates(
+                facts.name,
+                merged,
+                sources,
+                owner,
+                &present,
+                changes_endpoints,
+            );
         }
         let mut report = MultiClusterReport::default();
         facts.joined.add_imports(facts.members, imported, &mut report);
@@ -160,12 +174,25 @@ impl ClustersetExplanation {
         }
     }
 
-    fn add_service_import(&mut self, facts: &Facts<'_>, present: &Present, is_deleted: bool) {
+    /// `plans`: whether a sync would write the ServiceImport in that way.
+    fn add_service_import(
+        &mut self,
+        facts: &Facts<'_>,
+        present: &Present,
+        plans: &dyn Fn(Write) -> bool,
+    ) {
         let owner = &facts.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         let Some(import) = import else {
-            let none = "none: no member exports the name";
-            let detail = if self.imported { "a sync would make it" } else { none };
+            let detail = if plans(Write::Create) {
+                "a sync would make it"
+            } else if self.imported {
+                "none, and a sync would not make it: see the lines below"
+            } else if facts.known.named.has_all_exporters {
+                "none: no member exports the name"
+            } else {
+                "none, and it is not known whether a member exports the name: see the lines below"
+            };
             return self.add(CheckOutcome::Ok, "import", detail);
         };
         let ready = import.status.conditions.iter().find(|condition| condition.type_ == "Ready");
@@ -173,7 +200,7 @@ impl ClustersetExplanation {
         let ready = ready.map_or_else(|| "not Ready yet".to_owned(), describe);
         let detail = format!("{}; {ready}", describe_import(import));
         self.add(CheckOutcome::of(is_ready), "import", detail);
-        if is_deleted {
+        if plans(Write::Delete) {
             let detail = "no member exports it: a sync would delete the import";
             self.add(CheckOutcome::Note, "note", detail);
         }
@@ -182,9 +209,12 @@ impl ClustersetExplanation {
     /// The members that were not read, the conflicts, and the ports that only some exporters serve.
     fn add_merge(&mut self, facts: &Facts<'_>) {
         let members = facts.known.sources.by_cluster.iter();
-        for (cluster, _) in members.filter(|(_, read)| **read == Read::Unread) {
+        let unread = members.filter(|(_, read)| **read == Read::Unread);
+        let unread = unread.map(|(cluster, _)| cluster.to_string());
+        let silent = facts.members.silent_without_a_record().map(ToString::to_string);
+        for cluster in unread.chain(silent) {
             let detail = format!("the exports of {cluster}: its part stays as it is");
-            self.add(CheckOutcome::Failed, "not read", detail);
+            self.add(CheckOutcome::Failed, UNREAD, detail);
         }
         let Some(merged) = &facts.known.named.merged else { return };
         // If this cluster's own export has a Conflict condition, its message already lists the conflicts.

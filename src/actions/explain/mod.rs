@@ -48,7 +48,7 @@ impl Invocation<'_> {
                 connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
             let in_clusterset = self.explain_clusterset(cluster, registry, service);
             let (clusterset, exported) = Box::pin(in_clusterset).await.unzip();
-            let has_name = clusterset.as_ref().is_some_and(ClustersetExplanation::has_name);
+            let has_name = clusterset.as_ref().is_some_and(ClustersetExplanation::may_have_name);
             let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
             let annotation_settings = self.reading(cluster);
             let has_annotations = |read: &Service| {

@@ -30,7 +30,8 @@ type ClusterAddress = (Option<ClusterId>, String);
 type Candidates = BTreeMap<ClusterAddress, Candidate>;
 
 impl Members<'_> {
-    /// All endpoints of a name, with their fates in the import that a cluster has of it. `adds`: its plan adds endpoints.
+    /// All endpoints of a name, with their fates in the import that a cluster has of it. `changes`: its plan changes the
+    /// endpoints of the import.
     pub fn fates(
         &self,
         name: &ServiceRef,
@@ -38,7 +39,7 @@ impl Members<'_> {
         sources: &Sources,
         owner: &OwnerLabel,
         present: &Present,
-        adds: bool,
+        changes: bool,
     ) -> Vec<EndpointLine> {
         let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
         let in_import: BTreeSet<ClusterAddress> = own
@@ -70,13 +71,13 @@ impl Members<'_> {
                 (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
                 (None, true) if candidate.ready => (Fate::Present, "in the import".to_owned()),
                 (None, true) => (Fate::Present, "in the import, not ready".to_owned()),
-                (None, false) if adds => {
+                (None, false) if changes => {
                     (Fate::ToAdd, "a sync would add it to the import".to_owned())
                 }
                 (None, false) => {
                     (Fate::LeftOut, "not in the import: see the lines above".to_owned())
                 }
-                (Some(absent), true) if is_held => {
+                (Some(absent), true) if is_held || !changes => {
                     (Fate::Kept, format!("stays in the import for now: {absent}"))
                 }
                 (Some(absent), true) => {

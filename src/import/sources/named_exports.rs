@@ -30,7 +30,7 @@ pub struct NamedExports {
     /// The members whose endpoints are out of sight, and the ids that may be former ones of these.
     pub(super) hidden: BTreeSet<ClusterId>,
     /// Whether each member that may export the name was read.
-    has_all_exporters: bool,
+    pub has_all_exporters: bool,
 }
 
 /// The exports of one name, with the endpoints of each exporter for one importing cluster.

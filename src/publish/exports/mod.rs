@@ -47,7 +47,8 @@ pub struct Exporting<'a> {
 pub enum Purpose {
     /// Publishes its exports.
     Sync,
-    /// Writes the record of a member that exports nothing and only imports.
+    /// Writes the record of a member that exports nothing and only imports. A plan of a few Services only looks for what stops
+    /// it.
     Introduction,
 }
 
@@ -149,8 +150,10 @@ impl<'a> Exporting<'a> {
     /// by its own, and two clusters of one id are seen.
     async fn introduce(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
+        let is_whole = *selection == Selection::Everything;
         let read = async {
-            let registry = world.registry.read().await?;
+            let registry =
+                if is_whole { world.registry.read().await? } else { Registry::default() };
             let namespaces = world.registry.known_namespaces();
             Ok::<_, observe::Error>((
                 registry,
@@ -160,6 +163,11 @@ impl<'a> Exporting<'a> {
         let read = options.deadline.until_stop(read).await.map_err(observe::Error::from)?;
         let (registry, records) = read?;
         let mut kept = self.kept(records, &registry).await?;
+        let arn = world.owner.cluster.clone();
+        let read = ReadExports { arn, desired: Desired::default(), covers: Selection::nothing() };
+        if !is_whole {
+            return Ok(self.nothing(read));
+        }
         kept.only_imports = true;
         let (mut report, failure) = kept.write_own(selection, options).await?;
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
@@ -168,8 +176,6 @@ impl<'a> Exporting<'a> {
         if kept.has_cluster_record() {
             report = report.with(kept.leave_former_ids(selection, options).await);
         }
-        let arn = world.owner.cluster.clone();
-        let read = ReadExports { arn, desired: Desired::default(), covers: Selection::nothing() };
         Ok(PublishedExports { report, read, outcomes: BTreeMap::new() })
     }
 

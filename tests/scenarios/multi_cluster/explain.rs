@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    CLUSTER_ID, CREATED, LATER, Members, Said, exported, exported_at, foreign_import, web,
+    CLUSTER_ID, CREATED, LATER, Members, Said, exported, exported_at, foreign_import, in_full,
+    obstacle_lines, pods, service, web,
 };
 use crate::fleet::{ips, refs};
-use crate::run::sync;
-use testbed::kubernetes::{ClusterIp, Export, Pod};
+use crate::run::{report, sync, sync_of};
+use testbed::kubernetes::{ClusterIp, Export, Pod, Policy};
 
 /// The explanation of a Service of `shop`, or of the namespace before its name.
 pub async fn explain(members: &Members, cluster: &str, name: &str) -> Explanation {
@@ -290,4 +291,96 @@ async fn part_of_a_member_that_was_not_read_stays() {
         "! not read   the exports of green: its part stays as it is",
         "~ endpoint   10.1.0.1 of green: stays in the import: the exports of its cluster could not",
     ]);
+}
+
+/// Another cluster holds its id: nothing is imported here, and nothing leaves the imports.
+#[tokio::test]
+async fn cluster_that_only_imports_has_the_obstacle_of_its_run() {
+    let members = Members::in_step(&["10.0.0.1"]).await;
+    members.green.cluster_property(CLUSTER_ID, "blue");
+    let importing = r#"["blue", {"cluster": "green", "multiCluster": "import"}]"#;
+    let function = members.serving(importing, &[]).await;
+
+    let explanation = explain_by(&members, &function, "green", "web").await;
+    let mut plan = sync_of("green", "web");
+    plan["action"] = json!("plan");
+    let planned = report(&function, &plan).await;
+
+    let full = sync(&function).await;
+    let [full] = obstacle_lines(&full, "green")[..] else { panic!("{}", in_full(&full)) };
+    assert_eq!(full.code, "ClusterIdTaken");
+    explanation.assert_says(&["! obstacle   (ClusterIdTaken): the id blue belongs to cluster"]);
+    assert!(!explanation.to_string().contains("UnfamiliarRegistry"), "{explanation}");
+    let [line] = obstacle_lines(&planned, "green")[..] else { panic!("{}", in_full(&planned)) };
+    assert!(full.text.starts_with(&line.text), "{}", in_full(&planned));
+}
+
+#[tokio::test]
+async fn import_that_a_sync_would_not_change_is_explained_without_a_promise() {
+    let members = Members::in_step(&["10.0.0.1"]).await;
+    exported(&members.blue, service("cart"), &["10.0.0.3"]);
+    members.green.put(foreign_import("mail"));
+    exported(&members.blue, service("mail"), &["10.0.0.4"]);
+    pods(&members.blue, "web", &["10.0.0.2"]);
+    let frozen = members.serving("blue,green", &[("POLICY", "upsert-only")]).await;
+
+    let explanations = [
+        explain_by(&members, &frozen, "green", "web").await,
+        explain_by(&members, &frozen, "green", "cart").await,
+        explain(&members, "green", "mail").await,
+    ];
+
+    explanations[0].assert_says(&[
+        "! obstacle   (Policy): under POLICY=upsert-only the imports of this cluster stand still",
+        "~ endpoint   10.0.0.1 of blue: stays in the import for now: its cluster has it no more",
+        "! endpoint   10.0.0.2 port 8080 of blue (web-10-0-0-2): not in the import: see the lines",
+    ]);
+    explanations[1]
+        .assert_says(&["= import     none, and a sync would not make it: see the lines"]);
+    explanations[2]
+        .assert_says(&["= import     none, and a sync would not make it: see the lines"]);
+    for explanation in explanations {
+        let said = explanation.to_string();
+        assert!(!explanation.ok && !said.contains("a sync would make"), "{said}");
+        assert!(!said.contains("a sync would remove"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn import_in_an_excluded_namespace_is_explained_without_a_promise() {
+    let members = Members::with_web(&["10.0.0.1"]).await;
+    let excluding = Policy { excluded: vec!["shop".to_owned()] };
+    members.green.enforce_admission(Some(excluding));
+    sync(&members.function).await;
+
+    let explanation = explain(&members, "green", "web").await;
+
+    explanation.assert_says(&[
+        "= import     none, and a sync would not make it: see the lines",
+        "! held back  shop/web (NamespaceExcluded): ",
+    ]);
+}
+
+/// The exporter that was not read may be the only one.
+#[tokio::test]
+async fn name_that_an_unread_cluster_may_export_is_not_explained_as_exported_by_none() {
+    let members = Members::start().await;
+    members.converge().await;
+    members.fleet.web("api", "shop", &["10.0.0.1"]);
+    exported_at(&members.green, service("cart"), &["10.1.0.1"], LATER);
+    members.green.refuse("/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports", 503);
+
+    for name in ["cart", "api"] {
+        let explanation = explain(&members, "blue", name).await;
+
+        explanation.assert_says(&[
+            "= import     none, and it is not known whether a member exports the name: see the lines",
+            "! not read   the exports of green: its part stays as it is",
+        ]);
+        let said = explanation.to_string();
+        assert!(!said.contains("no member exports"), "{said}");
+        assert!(!said.contains("not found in the cluster"), "{said}");
+        // An annotated Service may be all that there is.
+        assert_eq!(explanation.ok, name == "api", "{said}");
+    }
 }
