@@ -1,6 +1,7 @@
 //! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
 //! Kubernetes Events for the notices. Returns the cluster's report.
 
+mod clusterset;
 mod imports;
 mod member;
 
@@ -22,6 +23,7 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
+pub use clusterset::Clusterset;
 pub use member::{Joined, unread};
 
 /// The number of clusters that are read or written at once.

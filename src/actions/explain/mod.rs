@@ -9,12 +9,8 @@
 mod answer;
 mod clusterset_answer;
 
-use std::collections::BTreeMap;
-
 use futures_util::{FutureExt, StreamExt, stream};
 
-use crate::clusterset::departures::StandingParts;
-use crate::clusterset::members::Served;
 use crate::error::chain;
 use crate::import::plan::Sources;
 use crate::import::sources::{Members, MergedName};
@@ -23,7 +19,7 @@ use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
-use crate::reconcile::{CONCURRENT_CLUSTERS, Error, Invocation, Joined, unread};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Error, Invocation, Joined, unread};
 use crate::settings::Cluster;
 
 pub use answer::{Discovery, ExplainedName, Explanation};
@@ -165,52 +161,50 @@ impl Invocation<'_> {
         )
     }
 
-    /// Reads the clusters of the clusterset that the function serves, with their exports of the name. `own_exports` is what the
-    /// explained cluster itself exports.
-    async fn served(
+    /// Reads the clusterset of a cluster, with the exports of the name in each cluster that the function serves. `own_exports` is
+    /// what the explained cluster itself exports.
+    async fn read_clusterset(
         &self,
         joined: &Joined<'_>,
         registry: &SharedRegistry,
         own_exports: Option<&PublishedExports>,
-    ) -> Served {
+    ) -> Clusterset {
         let own = &joined.member;
-        let mut served = Served {
-            owner_id: self.settings.owner_id.clone(),
-            exporters: self.exporters(joined.cluster),
-            members: BTreeMap::from([(own.cluster.clone(), joined.arn().clone())]),
-            bypasses_cache: true,
-            ..Served::default()
-        };
-        let own_read = own_exports.map(|exported| (own.cluster.clone(), exported.read.clone()));
-        served.read.extend(own_read);
-        let others = self.settings.clusters.iter().filter(|other| {
-            other.arn != joined.cluster.arn && served.exporters.contains(&other.arn)
-        });
+        let exporters = self.exporters(joined.cluster);
+        let others = self
+            .settings
+            .clusters
+            .iter()
+            .filter(|other| other.arn != joined.cluster.arn && exporters.contains(&other.arn));
         // Their own imports are of no interest.
         let nothing = &Selection::nothing();
         let joins = others.map(async |other| Some((other, self.join(other, nothing).await?)));
-        let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
+        let joins = stream::iter(joins).buffered(CONCURRENT_CLUSTERS);
         let joins: Vec<_> = Box::pin(joins.filter_map(async |join| join).collect()).await;
         let mut members = Vec::new();
+        let mut silent = Vec::new();
         for (other, join) in joins {
             match join {
-                // Another one that states the same id is held back.
-                Ok(other) if other.member.cluster == own.cluster => {}
                 Ok(other) if other.member.clusterset == own.clusterset => members.push(other),
-                Err(obstacle) if obstacle.is_open() => _ = served.silent.insert(other.arn.clone()),
+                Err(obstacle) if obstacle.is_open() => silent.push(other.arn.clone()),
                 _ => {}
             }
         }
         let reads = members.iter().map(async |other| {
-            let read = other.exports_in_cluster(registry, &joined.selection).await?;
-            Some((other.member.cluster.clone(), read))
+            (other, other.exports_in_cluster(registry, &joined.selection).await)
         });
-        let reads = stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS);
-        let reads: Vec<_> = Box::pin(reads.filter_map(async |read| read).collect()).await;
-        served.read.extend(reads);
-        let ids = members.iter().map(|other| (other.member.cluster.clone(), other.arn().clone()));
-        served.members.extend(ids);
-        served
+        let reads = stream::iter(reads).buffered(CONCURRENT_CLUSTERS);
+        let reads: Vec<_> = Box::pin(reads.collect()).await;
+        let mut clusterset = self.clusterset(joined.cluster, silent.into_iter());
+        clusterset.served.bypasses_cache = true;
+        let own_exports = own_exports.map(|exported| exported.read.clone());
+        clusterset.add(joined, registry, own_exports);
+        for (other, exports) in reads {
+            clusterset.add(other, registry, exports);
+        }
+        clusterset.add_parts(joined);
+        clusterset.read(registry, &own.clusterset).await;
+        clusterset
     }
 
     async fn explain_member(
@@ -220,17 +214,13 @@ impl Invocation<'_> {
         name: &ServiceRef,
     ) -> Result<ClustersetPart, Box<Line>> {
         let own = &joined.member;
-        let selection = &joined.selection;
-        let own_exports = joined.export(registry, selection, drop).await?;
-        let served = self.served(joined, registry, own_exports.as_ref()).await;
-        let parts = joined.objects.as_ref().map(|objects| objects.parts(&joined.owner, &served));
-        let parts = parts.unwrap_or_default();
-        let standing = StandingParts { clusterset: &own.clusterset, served: &served, parts };
-        let read = registry.read_clusterset(selection.names(), standing).await;
-        if let Some(problem) = read.problem {
-            return Err(Box::new(Line::unreadable(problem)));
+        let own_exports = joined.export(registry, &joined.selection, drop).await?;
+        let exported = own_exports.as_ref().filter(|_| joined.exports());
+        let clusterset = self.read_clusterset(joined, registry, exported).await;
+        if let Some(problem) = &clusterset.in_cloud_map.problem {
+            return Err(Box::new(Line::unreadable(problem.clone())));
         }
-        let members = Members::new(&read, &own.clusterset, &served, self.stale_before());
+        let members = clusterset.members(&own.clusterset, self);
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
         let holders = present.map(|present| present.holders()).unwrap_or_default();
         let known = &joined.merged_name(&members, name, &holders);

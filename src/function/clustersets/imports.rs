@@ -8,16 +8,14 @@ use futures_util::{StreamExt, stream};
 
 use super::{ClustersetKey, Clustersets, ExportResults, Offered};
 use crate::clusterset::departures::{Parts, StandingParts};
-use crate::clusterset::members::{ReadClusterset, Served};
+use crate::clusterset::members::Served;
 use crate::import::Imported;
 use crate::import::plan::Present;
 use crate::import::sources::{Members, MergedName};
-use crate::model::{ClusterId, ClustersetId, Owner, Selection, ServiceRef};
+use crate::model::{Selection, ServiceRef};
 use crate::publish::exports::{Offer, Refused};
-use crate::publish::observe::SharedRegistry;
 use crate::publish::shuffle;
-use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
-use crate::report::Mode;
+use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Joined};
 
 /// The imports of a run.
 #[derive(Default)]
@@ -25,20 +23,6 @@ pub(super) struct Imports {
     pub(super) sets: BTreeMap<ClustersetKey, Clusterset>,
     /// By the cluster's index in the settings.
     pub(super) imported: BTreeMap<usize, Imported>,
-}
-
-/// A clusterset in one run.
-#[derive(Default)]
-pub(super) struct Clusterset {
-    /// What this run has read of the clusterset in Cloud Map.
-    pub(super) in_cloud_map: ReadClusterset,
-    served: Served,
-    /// Clusters that a sync may make members, with the owner of their future record. A plan counts them as members.
-    future_members: BTreeMap<ClusterId, Owner>,
-    /// The endpoints that the imports of its clusters have now, by name and exporter.
-    parts: Parts,
-    /// The union of the names that its clusters import in this run; `None` before the first cluster is added.
-    selection: Option<Selection>,
 }
 
 impl Clustersets<'_> {
@@ -54,19 +38,16 @@ impl Clustersets<'_> {
             matches!(offered.get(&index), Some(Offer::LeftAlone))
                 || refused.is_some_and(Refused::leaves_the_cluster)
         };
-        let mut importers: Vec<(usize, &Joined<'_>)> =
+        let importers: Vec<(usize, &Joined<'_>)> =
             self.joined().filter(|(index, _)| !may_not_import(*index)).collect();
-        // Of two clusters that state one id the holder comes last, so that its exports count.
-        importers.sort_by_key(|(_, joined)| {
-            self.registry(joined).is_holder(&joined.member, &joined.owner_of_records())
-        });
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         for (index, joined) in &importers {
             let set = sets.entry(self.key(joined)).or_insert_with(|| self.clusterset(joined));
-            if let Some(Offer::Exports(exports)) = offered.remove(index) {
-                set.served.read.insert(joined.member.cluster.clone(), *exports);
-            }
-            set.add(joined, invocation.mode);
+            let exports = match offered.remove(index) {
+                Some(Offer::Exports(exports)) => Some(*exports),
+                _ => None,
+            };
+            set.add(joined, self.registry(joined), exports);
         }
         for (_, joined) in &importers {
             let Some(set) = sets.get_mut(&self.key(joined)) else { continue };
@@ -104,18 +85,14 @@ impl Clustersets<'_> {
 
     /// A clusterset of which nothing is read yet.
     fn clusterset(&self, joined: &Joined<'_>) -> Clusterset {
-        let owner_id = self.invocation.settings.owner_id.clone();
-        let exporters = self.invocation.exporters(joined.cluster);
         let clusters = self.invocation.settings.clusters.iter().enumerate();
-        let silent = clusters.filter(|(index, cluster)| {
-            let has_answered = self.members.get(index).is_some_and(|joined| {
-                joined.as_ref().map_or_else(|obstacle| !obstacle.is_open(), |_| true)
-            });
-            exporters.contains(&cluster.arn) && !has_answered
+        let silent = clusters.filter(|(index, _)| match self.members.get(index) {
+            Some(Ok(_)) => false,
+            Some(Err(obstacle)) => obstacle.is_open(),
+            None => true,
         });
-        let silent = silent.map(|(_, cluster)| cluster.arn.clone()).collect();
-        let served = Served { owner_id, exporters, silent, ..Served::default() };
-        Clusterset { served, ..Clusterset::default() }
+        let silent = silent.map(|(_, cluster)| cluster.arn.clone());
+        self.invocation.clusterset(joined.cluster, silent)
     }
 
     /// The exports of one name as they are now, for an importer. `None` if Cloud Map cannot be read.
@@ -158,50 +135,5 @@ impl Clustersets<'_> {
         let stale_before = self.invocation.stale_before();
         let members = Members::new(&read, clusterset, &served, stale_before);
         Some(importer.merged_name(&members, &name, &present.holders()))
-    }
-}
-
-impl Clusterset {
-    /// Adds a cluster that takes part.
-    fn add(&mut self, joined: &Joined<'_>, mode: Mode) {
-        self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
-        if mode != Mode::Sync && joined.may_become_a_member() {
-            self.future_members.insert(joined.member.cluster.clone(), joined.owner_of_records());
-        }
-        let all = self.selection.take().into_iter().chain([joined.selection.clone()]);
-        self.selection = all.reduce(Selection::union);
-    }
-
-    /// Adds the endpoints that the cluster's imports have now. Call it after `add` was called for every participating cluster.
-    fn add_parts(&mut self, joined: &Joined<'_>) {
-        if let Some(objects) = &joined.objects {
-            for (part, endpoints) in objects.parts(&joined.owner, &self.served) {
-                self.parts.entry(part).or_default().extend(endpoints);
-            }
-        }
-    }
-
-    /// Reads the part of Cloud Map that the imports of the clusterset are built from. Call it after `add_parts`: the read asks
-    /// Cloud Map by id for exports and endpoints that are in an import.
-    async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let names = self.selection.as_ref().and_then(Selection::names);
-        let parts = std::mem::take(&mut self.parts);
-        let standing = StandingParts { clusterset, served: &self.served, parts };
-        self.in_cloud_map = registry.read_clusterset(names, standing).await;
-        for (id, owner) in &self.future_members {
-            if !self.in_cloud_map.holders.contains_key(id) {
-                self.in_cloud_map.holders.insert(id.clone(), owner.clone());
-                self.in_cloud_map.written_or_planned.insert(id.clone());
-            }
-        }
-    }
-
-    /// The members of the clusterset, from Cloud Map and from the served clusters.
-    pub(super) fn members<'s>(
-        &'s self,
-        clusterset: &'s ClustersetId,
-        invocation: &Invocation<'_>,
-    ) -> Members<'s> {
-        Members::new(&self.in_cloud_map, clusterset, &self.served, invocation.stale_before())
     }
 }

@@ -4,15 +4,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::model::Line;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::explain::{explain, explain_by};
 use super::many::Many;
 use super::{
-    CLUSTER_ID, Members, SLICES, condition, exported, imported, in_full, obstacle_lines, obstacles,
-    part, pods, service, web, writes,
+    CLUSTER_ID, Members, SLICES, Said, condition, exported, imported, in_full, obstacle_lines,
+    obstacles, part, pods, service, web, writes,
 };
 use crate::fleet::OWNER;
 use crate::queue::batch_about;
@@ -261,6 +263,27 @@ async fn new_pod_of_the_holder_of_an_id_that_another_cluster_states_is_imported_
     assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.2:8080", "{said}");
     let explanation = explain(&members, "blue", "web").await.to_string();
     assert!(!explanation.contains("the exports of blue"), "{explanation}");
+}
+
+#[tokio::test]
+async fn third_cluster_is_explained_by_the_holder_of_an_id_that_another_cluster_states() {
+    let many = Many::start(3, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"]);
+    exported(&many.clusters[1], web(), &["10.1.0.1"]);
+    many.converge().await;
+    many.clusters[1].cluster_property(CLUSTER_ID, "c0");
+    let question =
+        json!({"action": "explain", "cluster": "c2", "namespace": "shop", "service": "web"});
+    for clusters in ["c0,c1,c2", "c1,c0,c2"] {
+        let function = many.new_function(&[("CLUSTERS", clusters)]).await;
+
+        let answer = invoke(&function, &question).await.response.expect("an answer");
+
+        let explanation = Explanation::deserialize(answer).expect("of this release");
+        explanation
+            .assert_says(&["= endpoint   10.0.0.1 port 8080 of c0 (web-10-0-0-1): in the import"]);
+        assert!(!explanation.to_string().contains("the exports of c0"), "{explanation}");
+    }
 }
 
 /// The holder is of another function, so Cloud Map would be its source. A served cluster states its id by mistake, so nothing
