@@ -360,7 +360,7 @@ impl<'a> GroupSync<'a> {
         let is_left = |planned: &PlannedChange| {
             planned.change.marked() == Some(service) && planned.change.waits_for().is_none()
         };
-        self.has_failed_removal() || self.open.iter().any(is_left)
+        self.has_failed_removal() || self.open.iter().chain(&self.contested).any(is_left)
     }
 
     /// From now on the service of a creation exists, without an instance.

@@ -193,12 +193,17 @@ fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     assert!(matches!(notes.as_slice(), [Change::Note { text: Some(_), .. }]), "{notes:?}");
 }
 
-/// The cluster has lost nothing, and a full sync takes off the note of a former loss.
-fn group_that_takes_a_note_off(test: impl FnOnce(GroupSync<'_>, Vec<PlannedChange>)) {
-    let world = shops(&[("a", 2, Some(2))]).with("http/a", |service| {
+/// A Service with so many instances and two endpoints, which has the note of a former loss.
+fn noted_shop(instances: usize) -> World {
+    shops(&[("a", instances, Some(2))]).with("http/a", |service| {
         let instances = service.instances.as_mut().expect("read");
         instances.get_mut("a-0").expect("it is there").insert(SIGHTING, note_of("a"));
-    });
+    })
+}
+
+/// The cluster has lost nothing, and a full sync takes off the note of a former loss.
+fn group_that_takes_a_note_off(test: impl FnOnce(GroupSync<'_>, Vec<PlannedChange>)) {
+    let world = noted_shop(2);
     let observed = world.observed(&Selection::Everything);
     let plan = plan(&observed);
     let permits = Permits::of(&plan);
@@ -208,6 +213,32 @@ fn group_that_takes_a_note_off(test: impl FnOnce(GroupSync<'_>, Vec<PlannedChang
     let changes: Vec<&Change> = notes.iter().map(|planned| &planned.change).collect();
     assert!(matches!(changes.as_slice(), [Change::Note { text: None, .. }]), "{changes:?}");
     test(group, notes);
+}
+
+/// A later run may find the instance there, and its loss has the note then.
+#[test]
+fn note_stays_while_another_writer_keeps_an_instance_from_going() {
+    let world = noted_shop(3);
+    let observed = world.observed(&Selection::Everything);
+    let plan = plan(&observed);
+    let permits = Permits::of(&plan);
+    let in_vain = BTreeSet::new();
+    let mut group = GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain);
+    let mut tries = 0;
+    loop {
+        match group.next(true) {
+            Step::Make(changes) => {
+                for planned in changes {
+                    assert!(planned.change.is_removal(), "{planned:?}");
+                    tries += 1;
+                    group.record(planned, Effect::Contested);
+                }
+            }
+            Step::Read(scope) => group.observed(scope.decide(group.observation.clone())),
+            _ => break,
+        }
+    }
+    assert!(tries > 1, "{tries}");
 }
 
 /// Another run has an operation under way at the instance.
