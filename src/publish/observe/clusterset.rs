@@ -289,8 +289,10 @@ impl SharedRegistry {
     /// Returns an error if services could not be listed to the end.
     pub(super) async fn read_holders(&self, namespaces: &Namespaces) -> Result<(), Failure> {
         let of_all = &Served::default();
-        let clustersets = namespaces.values().filter_map(|one| record::clusterset_of(&one.name));
-        for clusterset in clustersets.collect::<BTreeSet<_>>() {
+        let names = namespaces.values().map(|namespace| &namespace.name);
+        let clustersets: BTreeSet<ClustersetId> =
+            names.filter_map(|name| record::clusterset_of(name)).collect();
+        for clusterset in clustersets {
             let (services, _) = self.members(&clusterset, namespaces, of_all).await?;
             let namespaces = namespaces.clone();
             let mut records = Registry { namespaces, services, ..Registry::default() };

@@ -317,9 +317,7 @@ impl World<'_> {
         let rules = self.rules.clone();
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
     }
-}
 
-impl World<'_> {
     /// The records of the cluster under other ids than that of the member. If not all of Cloud Map was read, these are the ids
     /// that the process remembers, with their records as they are now. `asks_all`: it reads who holds the ids of all members
     /// first. The process forgets an id without records.
