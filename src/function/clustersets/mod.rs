@@ -162,7 +162,7 @@ impl<'a> Clustersets<'a> {
     ) -> ExportResults {
         let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (index, joined) in self.joined() {
-            let Some(selection) = self.to_publish(index, published) else { continue };
+            let Some(selection) = self.left_to_publish(index, published) else { continue };
             let offers = offers.clone();
             let offer = move |offer| _ = offers.send((index, offer));
             let export = Box::pin(joined.export(self.registry(joined), selection, offer));
@@ -190,7 +190,8 @@ impl<'a> Clustersets<'a> {
     ) {
         let Some(all) = &self.selections.union() else { return };
         let reads = self.joined().filter_map(|(index, joined)| {
-            let own = self.to_publish(index, published).cloned().unwrap_or_else(Selection::nothing);
+            let own =
+                self.left_to_publish(index, published).cloned().unwrap_or_else(Selection::nothing);
             Some((index, joined, all.without(&own)?))
         });
         let reads = reads.map(async |(index, joined, rest)| {
@@ -204,7 +205,7 @@ impl<'a> Clustersets<'a> {
     }
 
     /// The exports of a cluster that are left to publish in the run.
-    fn to_publish(&self, index: usize, published: &ExportResults) -> Option<&'a Selection> {
+    fn left_to_publish(&self, index: usize, published: &ExportResults) -> Option<&'a Selection> {
         self.selections.of(index).filter(|_| !published.contains_key(&index))
     }
 
