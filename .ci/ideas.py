@@ -37,7 +37,7 @@ READS = {
 WRAPPERS = {
     "observe", "observe_again", "observe_all", "observe_cluster", "observe_first", "observe_in_time", "observe_in_two_parts",
     "observe_for", "observe_known", "read_claims", "read_claims_with_endpoints", "read_cluster",
-    "observe_lack", "observe_part", "observe_records", "observe_whole",
+    "observe_former_records", "observe_lack", "observe_part", "observe_records", "observe_whole",
 }  # fmt: skip
 AIMS = {
     "words of the glossary": 16, "types": 430, "methods of Observation": 40, "files about removals": 4,
