@@ -44,7 +44,9 @@ pub struct Joined<'a> {
     pub owner: plan::OwnerLabel,
     /// The objects of its imports, if it imports and they could be read.
     pub objects: Option<Objects>,
-    /// The reason why they could not be read. Its exports are published all the same.
+    /// The number of ServiceImports of ours in it before the run.
+    pub imports_before: usize,
+    /// The reason why its objects could not be read. Its exports are published all the same.
     pub unread_imports: Option<Box<Line>>,
 }
 
@@ -134,6 +136,8 @@ impl Invocation<'_> {
                 Err(error) => unread_imports = Some(Refused::from(error).into()),
             }
         }
+        let imports_before =
+            objects.as_ref().map_or(0, |objects: &Objects| objects.ours(&owner).count());
         let invocation = self;
         let selection = selection.clone();
         Ok(Joined {
@@ -145,6 +149,7 @@ impl Invocation<'_> {
             connection,
             owner,
             objects,
+            imports_before,
             unread_imports,
         })
     }
@@ -214,9 +219,8 @@ impl Joined<'_> {
 
     /// The report of the cluster in its clusterset, with the imports that it had before the run.
     pub fn report(&self) -> MultiClusterReport {
-        let objects = self.objects.as_ref();
         MultiClusterReport {
-            imports: objects.map_or(0, |objects| objects.ours(&self.owner).count()),
+            imports: self.imports_before,
             cluster_id: Some(self.member.cluster.to_string()),
             clusterset: Some(self.member.clusterset.to_string()),
             ..MultiClusterReport::default()

@@ -99,7 +99,12 @@ impl Function {
             let is_early = |index| members.get(&index).is_some_and(Result::is_ok);
             // The objects of their imports are read before the exports of the late ones.
             let joins = self.joins(invocation, selections, is_early);
-            let again: JoinedMembers<'_> = Box::pin(joins.collect()).await;
+            let mut again: JoinedMembers<'_> = Box::pin(joins.collect()).await;
+            for (index, joined) in &mut again {
+                if let (Ok(joined), Some(Ok(first))) = (joined, members.get(index)) {
+                    joined.imports_before = first.imports_before;
+                }
+            }
             members.extend(again);
         }
         members.extend(late);

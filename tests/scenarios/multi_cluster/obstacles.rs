@@ -11,7 +11,8 @@ use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::many::Many;
 use super::{
-    CLUSTER_ID, Members, exported, imported, in_full, obstacle_lines, obstacles, part, pods, web,
+    CLUSTER_ID, Members, exported, imported, in_full, obstacle_lines, obstacles, part, pods,
+    service, web,
 };
 use crate::fleet::{annotated, give_pods};
 use crate::queue::batch_about;
@@ -229,6 +230,7 @@ async fn cluster_that_is_slow_delays_its_own_part_alone() {
     many.clusters[2].fail(kubernetes::Fault::always("/", slow));
     pods(&many.clusters[0], "web", &["10.0.0.2"]);
     pods(&many.clusters[2], "web", &["10.2.0.2"]);
+    exported(&many.clusters[0], service("new"), &["10.0.0.9"]);
 
     let seen = async {
         while imported(&many.clusters[1], "web") != "c0 10.0.0.2:8080, c2 10.2.0.1:8080" {
@@ -244,6 +246,10 @@ async fn cluster_that_is_slow_delays_its_own_part_alone() {
         assert_eq!(imported(cluster, "web"), expected, "{report}");
     }
     assert!(report.ok, "{report}");
+    let of_clustersets =
+        report.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
+    let imports: Vec<usize> = of_clustersets.map(|clusterset| clusterset.imports).collect();
+    assert_eq!(imports, [2, 2, 2], "an import that the first pass made counts once");
     many.clusters[2].clear_faults();
     many.assert_settled().await;
 }
