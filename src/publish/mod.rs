@@ -245,7 +245,13 @@ impl<'a> Execution<'a> {
         if let Some(world) = self.world {
             return world.observe_again(observation, scope).await;
         }
-        self.registry.read_again(&mut observation.registry, scope).await?;
+        if let Task::Records(records) = self.task {
+            let ids = records.ids_of(&observation, &scope.services);
+            let key = &records.place.key;
+            self.registry.read_records_again(&mut observation.registry, scope, key, &ids).await?;
+        } else {
+            self.registry.read_again(&mut observation.registry, scope).await?;
+        }
         Ok(scope.decide(observation))
     }
 

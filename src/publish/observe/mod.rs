@@ -26,7 +26,7 @@ use crate::model::{
     CloudMapService, ClusterId, ClustersetId, Desired, Member, Namespace, NamespaceReference,
     Owner, Registry, Selection, ServiceKey, ServiceRef, Tags, Timestamp,
 };
-use crate::publish::plan::{Observation, Rules, services, unread};
+use crate::publish::plan::{Observation, RereadScope, Rules, services, unread};
 use mirror::Namespaces;
 
 pub use budget::ReadLimit;
@@ -435,6 +435,32 @@ impl SharedRegistry {
         self.read_these(key, service, &ids).await;
         let read = service.instances.as_ref();
         Ok(read.is_some_and(|all| ids.iter().all(|id| all.contains_key(id))))
+    }
+
+    /// Reads the records under these ids in the service of a member again, for a group that is about no others. Each export has
+    /// a group of its own: if each of them listed all records, a thousand exports would take 5,000 calls more. All are read if
+    /// there are many ids, or if the service may be another one by now.
+    ///
+    /// # Errors
+    /// Returns an error if the services of a namespace could not be listed to the end.
+    pub async fn read_records_again(
+        &self,
+        registry: &mut Registry,
+        scope: &RereadScope,
+        key: &ServiceKey,
+        ids: &BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        if ids.len() <= FEW
+            && !scope.with_entries
+            && scope.keys.contains(key)
+            && let Some(service) = registry.services.get_mut(key)
+        {
+            self.cloud_map.read_some(service, ids).await;
+            if service.unreadable.is_none() {
+                return Ok(());
+            }
+        }
+        self.read_again(registry, scope).await
     }
 
     /// Reads records of a member, and the one about itself unless it is remembered. One that only imports has no others.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
-use super::observation::{Observation, Plan};
+use super::observation::{Look, Observation, Plan};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use crate::clusterset::id::CLUSTER_RECORD;
@@ -31,15 +31,18 @@ pub fn no_service() -> ServiceRef {
 }
 
 impl WantedRecords {
-    /// The changes on the records that were read.
+    /// The changes on the records that were read. The plan of a group has those of its own Services: a member has a thousand
+    /// records, each in a group of its own.
     pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
         for id in self.wanted.keys().filter(|id| *id != CLUSTER_RECORD) {
             self.add(observation, id, &mut plan);
         }
-        for instance in observation.marked(&self.place.key) {
-            if self.ended.contains(&instance.service) && !self.wanted.contains_key(instance.id) {
+        let ends =
+            |service: &ServiceRef| self.ended.contains(service) && is_about(observation, service);
+        for instance in observation.marked(&self.place.key).filter(|_| !self.ended.is_empty()) {
+            if ends(&instance.service) && !self.wanted.contains_key(instance.id) {
                 let because = DeregisterReason::NotExported(instance.service.clone());
                 let change = instance.removal(&self.place, because, None);
                 plan.add(instance.service, change);
@@ -52,10 +55,30 @@ impl WantedRecords {
         plan.in_order()
     }
 
+    /// The ids of the records that the changes of these Services are about: those that are wanted, and those that stand.
+    pub fn ids_of(
+        &self,
+        observation: &Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> BTreeSet<String> {
+        let standing = observation.marked(&self.place.key);
+        let standing = standing.filter(|record| services.contains(&record.service));
+        let mut ids: BTreeSet<String> = standing.map(|record| record.id.clone()).collect();
+        for (id, (service, _)) in &self.wanted {
+            if self.in_one_group || services.contains(service) {
+                ids.insert(id.clone());
+            }
+        }
+        ids
+    }
+
     /// Adds what makes a record as it should be, or the reason if it is another owner's.
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, wanted)) = self.wanted.get(id) else { return };
         let planned_for = if self.in_one_group { no_service() } else { service.clone() };
+        if !is_about(observation, &planned_for) {
+            return;
+        }
         let place = self.place.clone();
         let instance = id.to_owned();
         let Some(present) = observation.registry.instance(&place.key, id) else {
@@ -87,4 +110,9 @@ impl WantedRecords {
         };
         Some(Change::CreateService { place: self.place.clone(), service })
     }
+}
+
+/// Whether a plan on the observation is about the changes of a Service.
+fn is_about(observation: &Observation, service: &ServiceRef) -> bool {
+    observation.look != Look::Group || observation.affected.contains(service)
 }

@@ -284,6 +284,8 @@ async fn thousandth_export_of_a_cluster_is_held_back_with_the_number() {
     assert!(report.to_string().contains("TooManyExports"), "{report}");
     let records = members.fleet.instances("clusterset.shop-set", "blue");
     assert_eq!(records.len(), 1000, "999 exports and the cluster");
+    let lists = members.fleet.cloud_map.count("ListInstances");
+    assert!(lists < 20, "{lists} reads of all records");
     let ready = |index| condition(&members.blue, &format!("web-{index:04}"), "Ready");
     let of_all: Vec<String> = (0..1000).map(ready).collect();
     assert_eq!(of_all.iter().filter(|it| *it == "True Exported").count(), 999);
