@@ -117,12 +117,19 @@ impl<'a> Members<'a> {
         self.read_there(cluster, name).is_some()
     }
 
-    /// Whether an id is the former one of a served cluster that this run has read under another: it exports under that alone.
-    fn is_given_up(&self, id: &ClusterId) -> bool {
-        let holder = self.holder_of(id).filter(|holder| self.served.is_exporter(holder));
-        holder.is_some_and(|holder| {
-            let mut others = self.served.read.iter().filter(|(other, _)| *other != id);
-            others.any(|(_, read)| read.arn == holder.cluster)
+    /// The id under which this run has read the served cluster that holds another one, its former id.
+    fn present_id_of(&self, former: &ClusterId) -> Option<&'a ClusterId> {
+        let holder = self.holder_of(former).filter(|holder| self.served.is_exporter(holder))?;
+        let mut others = self.served.read.iter().filter(|(id, _)| *id != former);
+        others.find(|(_, read)| read.arn == holder.cluster).map(|(id, _)| id)
+    }
+
+    /// Whether the cluster that holds an id has exports under its present one by now: it has left the former one.
+    fn has_left(&self, former: &ClusterId) -> bool {
+        self.present_id_of(former).is_some_and(|present| {
+            let records = self.records.get(present);
+            self.holder_of(present) == self.holder_of(former)
+                && records.is_some_and(|records| !records.exports.is_empty())
         })
     }
 

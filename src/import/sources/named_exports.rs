@@ -67,6 +67,7 @@ impl NamedExports {
         let mut members = BTreeMap::new();
         for cluster in clusters {
             let export = match all.source(cluster) {
+                _ if all.has_left(cluster) => Some(OfMember::default()),
                 Source::Cluster(read) => {
                     let read = read.filter(|read| read.covers(name));
                     read.map(|read| OfMember::read_there(read, name))
@@ -89,7 +90,7 @@ impl NamedExports {
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
         let is_read = |(cluster, export): (&ClusterId, &Option<OfMember>)| {
-            export.is_some() || all.is_given_up(cluster)
+            export.is_some() || all.present_id_of(cluster).is_some()
         };
         let has_all_exporters = unread.is_none()
             && !all.is_unread()

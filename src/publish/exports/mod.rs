@@ -209,7 +209,7 @@ impl<'a> Exporting<'a> {
         let former = options.deadline.until_stop(world.observe_former_records(member, asks_all));
         kept.former = former.await.map_err(observe::Error::from)??;
         if let Some(former) = kept.former_id()
-            && (kept.has_former_exports()
+            && (kept.has_former_exports() && !kept.has_exports()
                 || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))
         {
             let id = member.cluster.to_string();

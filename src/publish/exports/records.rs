@@ -342,6 +342,12 @@ impl Kept<'_> {
         Some(self.former.services.values().next()?.name.clone())
     }
 
+    /// Whether the cluster has exports under this id, as far as their records were read. If it has some under another id, too,
+    /// two runs have published side by side while the id was changed: the id that the cluster states by now is meant.
+    pub(super) fn has_exports(&self) -> bool {
+        self.exports().next().is_some()
+    }
+
     /// Whether the cluster has exports under another id, which is for life then.
     pub(super) fn has_former_exports(&self) -> bool {
         let records = self.former.services.keys().flat_map(|key| self.former.instances(key));

@@ -196,6 +196,32 @@ async fn cluster_with_a_record_under_a_new_id_beside_exports_under_the_former_pu
     assert!(explanation.contains("(ClusterIdChanged)"), "{explanation}");
 }
 
+/// Both runs publish before Cloud Map shows a record of the other one.
+#[tokio::test(start_paused = true)]
+async fn id_that_is_changed_while_the_first_sync_is_under_way_is_the_one_that_the_cluster_states() {
+    let members = Members::start().await;
+    let Members { blue, green, fleet, function, .. } = &members;
+    exported(blue, web(), &["10.0.0.1"]);
+    let operation_delay = Duration::from_secs(3);
+    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    let other = members.serving("blue,green", &[]).await;
+
+    let (first, second) = tokio::join!(sync(function), async {
+        sleep(Duration::from_secs(1)).await;
+        blue.cluster_property(CLUSTER_ID, "azure");
+        sync(&other).await
+    });
+    let records = |id: &str| fleet.instances("clusterset.shop-set", id).len();
+    let said = format!("{}{}", in_full(&first), in_full(&second));
+    assert_eq!((records("blue"), records("azure")), (2, 2), "{said}");
+    green.keep_ready("shop", "web");
+    members.converge().await;
+
+    assert_eq!((records("blue"), records("azure")), (0, 2));
+    members.assert_imported("web", "azure 10.0.0.1:8080", &said);
+    assert_eq!(green.gaps(), [""; 0]);
+}
+
 /// A typo at the first start.
 #[tokio::test]
 async fn id_under_which_a_cluster_has_neither_exports_nor_imports_may_be_changed() {
