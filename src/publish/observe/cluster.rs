@@ -62,7 +62,8 @@ impl World<'_> {
         ids: &BTreeSet<String>,
     ) -> Result<(), Error> {
         if namespaces::is_one_missing(observation) || self.registry.may_be_gone(ids) {
-            self.registry.look_for_namespaces(&mut observation.registry).await?;
+            let began = self.registry.began;
+            self.registry.look_for_namespaces(&mut observation.registry, began).await?;
             self.leave_records_out(&mut observation.registry);
         }
         namespaces::expect_missing(observation);

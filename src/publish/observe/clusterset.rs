@@ -117,8 +117,8 @@ impl SharedRegistry {
         };
         if may_be_old && registry.namespaces.values().all(|namespace| namespace.name != of_records)
         {
-            // It may have been created since they were listed.
-            self.look_for_namespaces(&mut registry).await?;
+            // It may have been created since they were listed, also in this invocation: the imports may be newer.
+            self.look_for_namespaces(&mut registry, self.take_moment()).await?;
         }
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;

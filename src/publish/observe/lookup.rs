@@ -19,7 +19,7 @@ impl SharedRegistry {
         let remembered = self.memory.mirror().recent_namespaces(self.began.at);
         match remembered {
             Some(namespaces) => Ok(namespaces),
-            None => self.list_namespaces().await,
+            None => self.list_namespaces(self.began).await,
         }
     }
 
@@ -28,10 +28,10 @@ impl SharedRegistry {
         self.at_first.get_or_init(|| self.some_namespaces()).await.clone()
     }
 
-    /// The namespaces, listed in this invocation.
-    async fn list_namespaces(&self) -> Result<Namespaces, Failure> {
+    /// The namespaces, listed at or after a moment.
+    async fn list_namespaces(&self, since: Moment) -> Result<Namespaces, Failure> {
         let _alone = self.listing.lock().await;
-        if let Some(namespaces) = self.memory.mirror().namespaces_since(self.began) {
+        if let Some(namespaces) = self.memory.mirror().namespaces_since(since) {
             return Ok(namespaces);
         }
         let began = self.take_moment();
@@ -55,10 +55,14 @@ impl SharedRegistry {
         ids.iter().any(|id| mirror.is_listed_since(id, self.began) && mirror.is_empty(id))
     }
 
-    /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
-    /// instances.
-    pub(super) async fn look_for_namespaces(&self, registry: &mut Registry) -> Result<(), Failure> {
-        let namespaces = self.list_namespaces().await?;
+    /// Updates the namespaces of `registry` to those that existed at a moment or later, and reads the services of new ones with
+    /// their instances.
+    pub(super) async fn look_for_namespaces(
+        &self,
+        registry: &mut Registry,
+        since: Moment,
+    ) -> Result<(), Failure> {
+        let namespaces = self.list_namespaces(since).await?;
         registry.services.retain(|key, _| namespaces.contains_key(&key.namespace));
         let unknown = |id: &String| !registry.namespaces.contains_key(id);
         let new = namespaces

@@ -274,7 +274,7 @@ impl World<'_> {
         let name = record::namespace(&member.clusterset);
         let reference = NamespaceReference::NameOrId(name.clone());
         if registry.candidates(&reference).is_empty() {
-            self.registry.look_for_namespaces(&mut registry).await?;
+            self.registry.look_for_namespaces(&mut registry, self.registry.began).await?;
         }
         let all: Vec<Namespace> = registry.candidates(&reference).into_iter().cloned().collect();
         if is_whole {

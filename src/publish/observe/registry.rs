@@ -175,7 +175,7 @@ impl SharedRegistry {
             let account = self.account.get().cloned();
             let mut registry = Registry { namespaces, services, account, ..Registry::default() };
             if !all_have_services {
-                self.look_for_namespaces(&mut registry).await?;
+                self.look_for_namespaces(&mut registry, self.began).await?;
             }
             self.remember_members(&registry);
             Ok(registry.namespaces)

@@ -67,6 +67,11 @@ static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 const FOUND: &[(&str, u64, &str)] = &[
     ("exported", 70_004_389, RECORD_TAKEN),
     ("exported", 70_008_560, RECORD_TAKEN),
+    (
+        "exported",
+        2_401_002,
+        "a second look lacked the namespace of the records, and took a new member's part out",
+    ),
     ("", 200_067_382, "a derived Service got an owner that a person had just deleted"),
     ("", 205_017_556, "the record of an exporter said that it only imports, and an import ended"),
 ];
