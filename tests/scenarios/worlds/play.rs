@@ -220,8 +220,9 @@ impl Scene {
                 self.unsynced = Duration::ZERO;
                 self.invoke(0, json!({ "action": "sync" }), TIMEOUT);
             }
-            self.runs.retain(|(_, run)| !run.is_finished());
+            // A run may begin and end between two looks.
             self.quiet = if self.runs.is_empty() { self.quiet + pause } else { Duration::ZERO };
+            self.runs.retain(|(_, run)| !run.is_finished());
             if self.quiet >= QUIET {
                 self.settle();
             }

@@ -626,15 +626,17 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
     Ok(())
 }
 
-// TTL: that of a service which the function created is not raised while several clusters stand there. If one cluster alone
+// TTL: that of a service which the function created is not raised while instances of several clusters stand there. One that
+// goes and comes back under another id may have left a moment in which none of its cluster stood. If one cluster alone
 // stands there, by the only Service that claims the name, it is as that Service asks.
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
         let before = start.get(key);
-        let is_shared = |held: &Held| clusters(world, held).len() > 1;
         let was = before.and_then(|held| held.ttls.last());
-        let stays_shared = is_shared(held) && before.is_some_and(is_shared);
+        let mut stayed = held.clone();
+        stayed.instances.retain(|id, _| before.is_some_and(|held| held.instances.contains_key(id)));
+        let stays_shared = clusters(world, &stayed).len() > 1;
         if stays_shared && was.is_some_and(|was| held.ttls.last() > Some(was)) {
             return Err(format!("{key:?} had a TTL of {was:?}, and now {:?}", held.ttls));
         }
