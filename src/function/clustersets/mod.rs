@@ -11,8 +11,9 @@
 //! not about that cluster, and offered to importers ([`exports::Offer`]) before anything is published. When all clusters have
 //! offered theirs, the exports of all members are imported into every served cluster of the clusterset (`imports`).
 //!
-//! A cluster that does not join in time is [late](PATIENCE): the others go on without it, and its part of their imports stays.
-//! Once it has joined, the same happens again with all clusters. `report` adds the outcome to the reports of the clusters.
+//! A cluster that does not join in time, or does not offer its exports in time, is [late](PATIENCE): the others go on without it,
+//! and its part of their imports stays. Once it has, the same happens again with all clusters. `report` adds the outcome to the
+//! reports of the clusters.
 
 mod imports;
 mod join;
@@ -35,9 +36,10 @@ use crate::report::Mode;
 
 pub(super) use join::Silent;
 
-/// The time in which the clusters of a sync join before those that have joined go on. An API server that hangs takes up to
-/// half of the run's time; without this limit no import of any other cluster would change in that time. The lists of a large
-/// cluster take seconds, and each second pass reads every cluster again.
+/// The time in which the clusters of a sync join before those that have joined go on, and in which these then offer their
+/// exports before they are imported. An API server that hangs takes up to half of the run's time; without these limits no
+/// import of any other cluster would change in that time. The lists of a large cluster take seconds, and each second pass reads
+/// every cluster again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The clusters that have joined by now, by their index in the settings, or the reason why they did not.
@@ -53,6 +55,8 @@ type Offered = BTreeMap<usize, exports::Offer>;
 pub(super) struct Synced {
     exports: ExportResults,
     imports: imports::Imports,
+    /// Whether exports were offered too late to be imported.
+    lacks_exports: bool,
 }
 
 /// A clusterset in one Cloud Map.
@@ -86,16 +90,16 @@ impl Function {
         // A person gets the plan of all.
         let patience = if invocation.mode == Mode::Sync { PATIENCE } else { Duration::MAX };
         _ = timeout(patience, in_time).await;
-        let run = async |members: &JoinedMembers<'_>, published: &ExportResults| {
+        let run = async |members: &JoinedMembers<'_>, published: &ExportResults, patience| {
             let function = self;
             let clustersets = Clustersets { function, invocation, registries, selections, members };
-            Box::pin(clustersets.run(published)).await
+            Box::pin(clustersets.run(published, patience)).await
         };
         let none = ExportResults::new();
-        let first = run(&members, &none);
+        let first = run(&members, &none, patience);
         let (synced, late) = tokio::join!(first, joins.collect::<JoinedMembers<'_>>());
-        let has_joined = late.values().any(Result::is_ok);
-        if has_joined {
+        let is_partial = synced.lacks_exports || late.values().any(Result::is_ok);
+        if is_partial {
             let is_early = |index| members.get(&index).is_some_and(Result::is_ok);
             // The objects of their imports are read before the exports of the late ones.
             let joins = self.joins(invocation, selections, is_early);
@@ -108,10 +112,10 @@ impl Function {
             members.extend(again);
         }
         members.extend(late);
-        if !has_joined {
+        if !is_partial {
             return (members, synced);
         }
-        let second = run(&members, &synced.exports).await;
+        let second = run(&members, &synced.exports, Duration::MAX).await;
         (members, synced.followed_by(second))
     }
 }
@@ -128,34 +132,39 @@ impl Synced {
             };
             imports.imported.insert(index, both);
         }
-        Self { exports: self.exports, imports }
+        Self { exports: self.exports, imports, lacks_exports: second.lacks_exports }
     }
 }
 
 impl<'a> Clustersets<'a> {
-    /// Publishes the exports of the selected clusters that are not `published` yet, and imports into all members.
-    async fn run(self, published: &ExportResults) -> Synced {
+    /// Publishes the exports of the selected clusters that are not `published` yet, and imports those that are offered in time
+    /// into all members.
+    async fn run(self, published: &ExportResults, patience: Duration) -> Synced {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let imports = async {
             let mut offered = Offered::new();
-            while let Some((index, offer)) = receiver.recv().await {
-                let offer = match (offered.remove(&index), offer) {
-                    (Some(exports::Offer::Exports(read)), exports::Offer::Exports(more)) => {
-                        exports::Offer::Exports(Box::new(read.with(*more)))
-                    }
-                    (_, offer) => offer,
-                };
-                offered.insert(index, offer);
-            }
-            self.import_all(offered, published).await
+            let in_time = async {
+                while let Some((index, offer)) = receiver.recv().await {
+                    let offer = match (offered.remove(&index), offer) {
+                        (Some(exports::Offer::Exports(read)), exports::Offer::Exports(more)) => {
+                            exports::Offer::Exports(Box::new(read.with(*more)))
+                        }
+                        (_, offer) => offer,
+                    };
+                    offered.insert(index, offer);
+                }
+            };
+            let is_late = timeout(patience, in_time).await.is_err();
+            let imports = self.import_all(offered, published).await;
+            (imports, is_late && receiver.recv().await.is_some())
         };
         let read = self.read_others(sender.clone(), published);
-        let (exports, imports, ()) = tokio::join!(
+        let (exports, (imports, lacks_exports), ()) = tokio::join!(
             Box::pin(self.export_all(sender, published)),
             Box::pin(imports),
             Box::pin(read)
         );
-        Synced { exports, imports }
+        Synced { exports, imports, lacks_exports }
     }
 
     /// Publishes the exports of the selected clusters. The offers end when none is left to come. Clusters that state one id

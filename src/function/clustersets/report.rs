@@ -20,7 +20,7 @@ impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
     pub(in crate::function) async fn report(&self, synced: Synced, runs: &mut run::Runs) {
         let Self { function, invocation, selections, members, .. } = *self;
-        let Synced { mut exports, imports: Imports { sets, mut imported } } = synced;
+        let Synced { mut exports, imports: Imports { sets, mut imported }, .. } = synced;
         let mode = invocation.mode;
         let mut reported = BTreeSet::new();
         for (index, joined) in members {

@@ -222,12 +222,19 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
 /// The others import from each other before it has answered, its part stays meanwhile, and the run ends in step.
 #[tokio::test(start_paused = true)]
 async fn cluster_that_is_slow_delays_its_own_part_alone() {
+    for path in ["/", "/apis/multicluster.x-k8s.io/v1beta1/serviceexports"] {
+        is_delayed_alone(path).await;
+    }
+}
+
+/// Of the last of three clusters all requests below `path` are slow.
+async fn is_delayed_alone(path: &str) {
     let many = Many::start(3, &["shop"], &[]).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"]);
     exported(&many.clusters[2], web(), &["10.2.0.1"]);
     many.converge().await;
     let slow = kubernetes::FaultKind::Slow(Duration::from_secs(12));
-    many.clusters[2].fail(kubernetes::Fault::always("/", slow));
+    many.clusters[2].fail(kubernetes::Fault::always(path, slow));
     pods(&many.clusters[0], "web", &["10.0.0.2"]);
     pods(&many.clusters[2], "web", &["10.2.0.2"]);
     exported(&many.clusters[0], service("new"), &["10.0.0.9"]);
