@@ -73,6 +73,11 @@ const FOUND: &[(&str, u64, &str)] = &[
         "a second look lacked the namespace of the records, and took a new member's part out",
     ),
     ("", 200_067_382, "a derived Service got an owner that a person had just deleted"),
+    (
+        "",
+        5_119_047,
+        "a run that had read Cloud Map before a served member had its record took its part out",
+    ),
     ("", 205_017_556, "the record of an exporter said that it only imports, and an import ended"),
 ];
 const RECORD_TAKEN: &str = "a run that had read a cluster before it began to export, and its records after, took the \
