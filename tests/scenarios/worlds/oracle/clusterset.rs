@@ -164,10 +164,15 @@ impl Ledger {
                 let (known, was) = was.unzip();
                 let Some(known) = derived(server, title).or(known) else { continue };
                 let there = server.service_object(SHOP, &known).unwrap_or_default();
-                let ports: BTreeSet<_> = numbered(&there["spec"]["ports"]).into_iter().collect();
+                let mut ports: BTreeSet<_> =
+                    numbered(&there["spec"]["ports"]).into_iter().collect();
                 let lost = &(&was.unwrap_or_default() & &agreed) - &ports;
                 if !lost.is_empty() && is_settled {
                     return Err(format!("{known} of {title} in {place} lost {lost:?}"));
+                }
+                // A person has deleted the import: it may come back without a member that could not be read since.
+                if server.service_import(SHOP, title).is_none() {
+                    ports.clear();
                 }
                 self.derived.insert((cluster, name), (known, ports));
             }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::world::{CLUSTERS, NAMES, World};
 use super::{Key, Registry, instances, marks, served};
+use testbed::cloud_map::RecordType;
 
 pub const SIGHTING: &str = "cloud-map-sync/guard";
 /// The most attributes of an instance, beside those of AWS.
@@ -23,13 +24,16 @@ pub fn unnoted(world: &World, registry: &Registry) -> Vec<usize> {
     served(world).filter(has_unnoted).collect()
 }
 
-/// Whether one of the instances of a Service takes one more attribute.
+/// Whether one of the instances of a Service takes one more attribute. Its service may have been made again with records
+/// that it does not fit.
 fn has_room(registry: &Registry, instances: &Instances<'_>) -> bool {
-    let own = |(key, id): &(&Key, &String)| {
-        let attributes = &registry[*key].instances[*id];
-        attributes.keys().filter(|key| !key.starts_with("AWS_")).count()
-    };
-    instances.iter().any(|at| own(at) < MOST_ATTRIBUTES)
+    instances.iter().any(|(key, id)| {
+        let held = &registry[*key];
+        let attributes = &held.instances[*id];
+        let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+        let needs_ipv4 = held.records.as_deref() == Some(&[RecordType::A]);
+        own < MOST_ATTRIBUTES && (!needs_ipv4 || attributes.contains_key("AWS_INSTANCE_IPV4"))
+    })
 }
 
 /// Whether one of the instances of a Service has a note.
