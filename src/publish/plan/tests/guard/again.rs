@@ -201,44 +201,45 @@ fn noted_shop(instances: usize) -> World {
     })
 }
 
-/// The cluster has lost nothing, and a full sync takes off the note of a former loss.
-fn group_that_takes_a_note_off(test: impl FnOnce(GroupSync<'_>, Vec<PlannedChange>)) {
-    let world = noted_shop(2);
+/// A full sync of the only group of a world.
+fn with_group(world: &World, test: impl FnOnce(GroupSync<'_>)) {
     let observed = world.observed(&Selection::Everything);
     let plan = plan(&observed);
     let permits = Permits::of(&plan);
     let in_vain = BTreeSet::new();
-    let mut group = GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain);
-    let Step::Make(notes) = group.next(true) else { panic!("no note is due") };
-    let changes: Vec<&Change> = notes.iter().map(|planned| &planned.change).collect();
-    assert!(matches!(changes.as_slice(), [Change::Note { text: None, .. }]), "{changes:?}");
-    test(group, notes);
+    test(GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain));
+}
+
+/// The cluster has lost nothing, and a full sync takes off the note of a former loss.
+fn group_that_takes_a_note_off(test: impl FnOnce(GroupSync<'_>, Vec<PlannedChange>)) {
+    with_group(&noted_shop(2), |mut group| {
+        let Step::Make(notes) = group.next(true) else { panic!("no note is due") };
+        let changes: Vec<&Change> = notes.iter().map(|planned| &planned.change).collect();
+        assert!(matches!(changes.as_slice(), [Change::Note { text: None, .. }]), "{changes:?}");
+        test(group, notes);
+    });
 }
 
 /// A later run may find the instance there, and its loss has the note then.
 #[test]
 fn note_stays_while_another_writer_keeps_an_instance_from_going() {
-    let world = noted_shop(3);
-    let observed = world.observed(&Selection::Everything);
-    let plan = plan(&observed);
-    let permits = Permits::of(&plan);
-    let in_vain = BTreeSet::new();
-    let mut group = GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain);
-    let mut tries = 0;
-    loop {
-        match group.next(true) {
-            Step::Make(changes) => {
-                for planned in changes {
-                    assert!(planned.change.is_removal(), "{planned:?}");
-                    tries += 1;
-                    group.record(planned, Effect::Contested);
+    with_group(&noted_shop(3), |mut group| {
+        let mut tries = 0;
+        loop {
+            match group.next(true) {
+                Step::Make(changes) => {
+                    for planned in changes {
+                        assert!(planned.change.is_removal(), "{planned:?}");
+                        tries += 1;
+                        group.record(planned, Effect::Contested);
+                    }
                 }
+                Step::Read(scope) => group.observed(scope.decide(group.observation.clone())),
+                _ => break,
             }
-            Step::Read(scope) => group.observed(scope.decide(group.observation.clone())),
-            _ => break,
         }
-    }
-    assert!(tries > 1, "{tries}");
+        assert!(tries > 1, "{tries}");
+    });
 }
 
 /// Another run has an operation under way at the instance.
