@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::timeout;
 
 use super::run::Registries;
@@ -47,6 +47,9 @@ pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Box<Line>
 
 /// The exports of a run by the cluster's index, or the reason why they were not published.
 type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, exports::Refused>>;
+
+/// What a cluster offers, with its index.
+type ClusterOffer = (usize, exports::Offer);
 
 /// What each cluster offered to importers, by its index. One that was not read offers nothing.
 type Offered = BTreeMap<usize, exports::Offer>;
@@ -143,18 +146,8 @@ impl<'a> Clustersets<'a> {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let imports = async {
             let mut offered = Offered::new();
-            let in_time = async {
-                while let Some((index, offer)) = receiver.recv().await {
-                    let offer = match (offered.remove(&index), offer) {
-                        (Some(exports::Offer::Exports(read)), exports::Offer::Exports(more)) => {
-                            exports::Offer::Exports(Box::new(read.with(*more)))
-                        }
-                        (_, offer) => offer,
-                    };
-                    offered.insert(index, offer);
-                }
-            };
-            let is_late = timeout(patience, in_time).await.is_err();
+            let all = take_offers(&mut receiver, &mut offered);
+            let is_late = timeout(patience, all).await.is_err();
             let imports = self.import_all(offered, published).await;
             (imports, is_late && receiver.recv().await.is_some())
         };
@@ -171,7 +164,7 @@ impl<'a> Clustersets<'a> {
     /// go one after the other: side by side, each would register the record that Cloud Map does not show yet.
     async fn export_all(
         &self,
-        offers: UnboundedSender<(usize, exports::Offer)>,
+        offers: UnboundedSender<ClusterOffer>,
         published: &ExportResults,
     ) -> ExportResults {
         let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -197,11 +190,7 @@ impl<'a> Clustersets<'a> {
 
     /// Reads the names of the run that a served cluster's own run does not cover: the cluster is the only source of what it
     /// exports.
-    async fn read_others(
-        &self,
-        offers: UnboundedSender<(usize, exports::Offer)>,
-        published: &ExportResults,
-    ) {
+    async fn read_others(&self, offers: UnboundedSender<ClusterOffer>, published: &ExportResults) {
         let Some(all) = &self.selections.union() else { return };
         let reads = self.joined().filter_map(|(index, joined)| {
             let own =
@@ -235,5 +224,18 @@ impl<'a> Clustersets<'a> {
     fn key(&self, joined: &Joined<'_>) -> ClustersetKey {
         let registry = self.function.clients.registry_of(joined.cluster);
         (registry, joined.member.clusterset.clone())
+    }
+}
+
+/// Takes offers until none is left to come.
+async fn take_offers(offers: &mut UnboundedReceiver<ClusterOffer>, offered: &mut Offered) {
+    while let Some((index, offer)) = offers.recv().await {
+        let offer = match (offered.remove(&index), offer) {
+            (Some(exports::Offer::Exports(read)), exports::Offer::Exports(more)) => {
+                exports::Offer::Exports(Box::new(read.with(*more)))
+            }
+            (_, offer) => offer,
+        };
+        offered.insert(index, offer);
     }
 }

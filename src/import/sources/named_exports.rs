@@ -62,8 +62,7 @@ impl NamedExports {
         };
         let (instances, skipped) = read;
         // A served cluster may have a record that came after Cloud Map was read, and a part in the import by then.
-        let clusters = all.served.members.keys().chain(all.served.read.keys());
-        let clusters = clusters.chain(all.records.keys());
+        let clusters = all.served.members.keys().chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
             clusters.chain(instances.iter().map(|(_, instance)| &instance.cluster)).collect();
         let mut members = BTreeMap::new();

@@ -208,6 +208,8 @@ impl<'a> Exporting<'a> {
         let asks_all = is_first || options.mode == Mode::Plan;
         let former = options.deadline.until_stop(world.observe_former_records(member, asks_all));
         kept.former = former.await.map_err(observe::Error::from)??;
+        // With exports under both ids, two runs have published side by side while the id was changed. The cluster then keeps the
+        // id that it states.
         if let Some(former) = kept.former_id()
             && (kept.has_former_exports() && !kept.has_exports()
                 || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))

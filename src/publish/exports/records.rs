@@ -342,8 +342,7 @@ impl Kept<'_> {
         Some(self.former.services.values().next()?.name.clone())
     }
 
-    /// Whether the cluster has exports under this id, as far as their records were read. If it has some under another id, too,
-    /// two runs have published side by side while the id was changed: the id that the cluster states by now is meant.
+    /// Whether the cluster has exports under this id, as far as their records were read.
     pub(super) fn has_exports(&self) -> bool {
         self.exports().next().is_some()
     }

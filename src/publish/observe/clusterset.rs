@@ -117,7 +117,8 @@ impl SharedRegistry {
         };
         if may_be_old && registry.namespaces.values().all(|namespace| namespace.name != of_records)
         {
-            // It may have been created since they were listed, also in this invocation: the imports may be newer.
+            // Another run may have created the namespace of the records since this run listed all namespaces. The objects of
+            // the imports may be newer than that list.
             self.look_for_namespaces(&mut registry, self.take_moment()).await?;
         }
         let Some(names) = names else {

@@ -39,10 +39,11 @@ impl WantedRecords {
         for id in self.wanted.keys().filter(|id| *id != CLUSTER_RECORD) {
             self.add(observation, id, &mut plan);
         }
-        let ends =
-            |service: &ServiceRef| self.ended.contains(service) && is_about(observation, service);
-        for instance in observation.marked(&self.place.key).filter(|_| !self.ended.is_empty()) {
-            if ends(&instance.service) && !self.wanted.contains_key(instance.id) {
+        for instance in observation.marked(&self.place.key) {
+            if self.ended.contains(&instance.service)
+                && is_about(observation, &instance.service)
+                && !self.wanted.contains_key(instance.id)
+            {
                 let because = DeregisterReason::NotExported(instance.service.clone());
                 let change = instance.removal(&self.place, because, None);
                 plan.add(instance.service, change);
@@ -55,6 +56,11 @@ impl WantedRecords {
         plan.in_order()
     }
 
+    /// The Service for which a change of the record of a Service is planned.
+    fn planned_for(&self, service: &ServiceRef) -> ServiceRef {
+        if self.in_one_group { no_service() } else { service.clone() }
+    }
+
     /// The ids of the records that the changes of these Services are about: those that are wanted, and those that stand.
     pub fn ids_of(
         &self,
@@ -65,7 +71,7 @@ impl WantedRecords {
         let standing = standing.filter(|record| services.contains(&record.service));
         let mut ids: BTreeSet<String> = standing.map(|record| record.id.clone()).collect();
         for (id, (service, _)) in &self.wanted {
-            if self.in_one_group || services.contains(service) {
+            if services.contains(&self.planned_for(service)) {
                 ids.insert(id.clone());
             }
         }
@@ -75,7 +81,7 @@ impl WantedRecords {
     /// Adds what makes a record as it should be, or the reason if it is another owner's.
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, wanted)) = self.wanted.get(id) else { return };
-        let planned_for = if self.in_one_group { no_service() } else { service.clone() };
+        let planned_for = self.planned_for(service);
         if !is_about(observation, &planned_for) {
             return;
         }
