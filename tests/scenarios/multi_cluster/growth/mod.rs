@@ -29,6 +29,9 @@ const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 const WORLDS: [(usize, usize, usize); 5] =
     [(2, 2, 1), (4, 2, 1), (8, 2, 1), (11, 2, 10), (2, 100, 1)];
 
+/// The clusters that a run reads at once.
+const SIDE_BY_SIDE: usize = 8;
+
 /// Each member exports the same Services, and all of them are in step.
 async fn in_step((members, exports, endpoints): (usize, usize, usize)) -> World {
     let many = Many::start(members, &NAMESPACES, &[]).await;
@@ -46,8 +49,16 @@ async fn in_step((members, exports, endpoints): (usize, usize, usize)) -> World 
     let size = Clusterset { members, exports, endpoints, namespaces: exports.min(4) };
     let world = World { many, size };
     synced(&world.many.function).await;
+    world.many.forget();
     // It has nothing to hold, so messages need not look for instances, and knows the namespaces that the first one made.
     synced(&world.many.function).await;
+    let mut expected = counts(size.in_step());
+    if members > SIDE_BY_SIDE {
+        // Their first sync has listed the namespaces that it made, and all services.
+        expected.remove("ListNamespaces");
+        expected.insert("ListServices".to_owned(), 1);
+    }
+    assert_eq!(world.many.cloud_map(), expected, "{size:?}");
     world
 }
 

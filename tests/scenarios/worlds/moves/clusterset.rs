@@ -203,6 +203,7 @@ fn import_is_deleted() -> impl Strategy<Value = Move> {
                     object["metadata"]["ownerReferences"] = json!([]);
                     server.put(object);
                 }
+                scene.imports.leave_behind(place);
             } else {
                 scene.imports.unsettle(place.1);
             }

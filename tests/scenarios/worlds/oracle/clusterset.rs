@@ -48,6 +48,8 @@ pub struct Ledger {
     unknown: BTreeMap<usize, BTreeSet<String>>,
     /// The derived Service of each import by cluster and name, with its ports.
     derived: BTreeMap<(usize, usize), (String, Ports)>,
+    /// Those whose import a person has deleted, until it is back.
+    left_behind: BTreeSet<(usize, usize)>,
     /// The ports of the exports of each name, if its import has an IP and each of them has a record, or is of `amber` and has
     /// a part in an import; and the names for which these have changed while a run was under way.
     agreed: BTreeMap<usize, Ports>,
@@ -66,6 +68,11 @@ impl Ledger {
     /// A person takes out what stands under a name.
     pub fn unsettle(&mut self, name: usize) {
         self.unsettled.insert(name);
+    }
+
+    /// A person deletes the ServiceImport of a name in a cluster, and leaves its derived Service.
+    pub fn leave_behind(&mut self, place: (usize, usize)) {
+        self.left_behind.insert(place);
     }
 
     /// A person deletes the derived Service of a name.
@@ -170,8 +177,10 @@ impl Ledger {
                 if !lost.is_empty() && is_settled {
                     return Err(format!("{known} of {title} in {place} lost {lost:?}"));
                 }
-                // A person has deleted the import: it may come back without a member that could not be read since.
-                if server.service_import(SHOP, title).is_none() {
+                // The import may come back without a member that could not be read since.
+                if server.service_import(SHOP, title).is_some() {
+                    self.left_behind.remove(&(cluster, name));
+                } else if self.left_behind.contains(&(cluster, name)) {
                     ports.clear();
                 }
                 self.derived.insert((cluster, name), (known, ports));
