@@ -5,8 +5,8 @@
 
 Needs tree-sitter (.ci/requirements.txt), and git for the ripple. A line of code has a token on it that is no comment.
 Product code is src/ and crates/*/src without tests; tests are what #[cfg(test)] covers, the folders tests/, and the crate
-testbed. A commit changes behaviour if it changes product code and its subject does not say that nothing changes for a
-user; its rooms are the folders of that code.
+testbed. A commit changes behaviour if it changes product code and has no trailer `User-visible: no` (commits before that trailer
+say in their subject that nothing changes for a user); its rooms are the folders of that code.
 """
 
 import re
@@ -141,15 +141,17 @@ def read_all():
 
 def ripple(test_modules):
     """The commits that change behaviour, each with its date and the numbers of its product files and rooms."""
-    command = ["git", "log", "--no-merges", "--name-status", "--find-renames", "--format=%x00%as %s"]
+    trailer = "%(trailers:key=User-visible,valueonly,separator=%x20)"
+    command = ["git", "log", "--no-merges", "--name-status", "--find-renames", f"--format=%x00%as {trailer} %s"]
     log = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     for commit in log.split("\0")[1:]:
         subject, *lines = commit.split("\n")
         # A file that is only moved is not a place of the change.
         paths = [line.split("\t")[-1] for line in lines if line and not line.startswith("R100")]
         product = [path for path in paths if PRODUCT.match(path) and not in_tests(Path(path), test_modules)]
-        if product and "nothing changes for a user" not in subject:
-            yield subject.split()[0], len(product), len({Path(path).parent for path in product})
+        date, visible, title = subject.split(" ", 2)
+        if product and visible != "no" and "nothing changes for a user" not in title:
+            yield date, len(product), len({Path(path).parent for path in product})
 
 
 def main(most="30"):
