@@ -174,7 +174,7 @@ pub fn clustersets(registry: &Registry) -> MemberViews {
             let member = all.entry(clusterset).or_default().entry(cluster.clone()).or_default();
             member.records.add(registry, key, &cluster);
         } else if !record::is_namespace(&namespace.name) {
-            let name = ServiceRef::new(&namespace.name, &service.name);
+            let name = ServiceRef::new(&namespace.name, &key.name);
             add_instances(&mut all, registry, key, &name);
         }
     }

@@ -67,7 +67,8 @@ impl<'a> Members<'a> {
                     None => strangers.push(format!("{}/{}", namespace.name, service.name)),
                 }
             } else if !record::is_namespace(&namespace.name) {
-                let name = ServiceRef::new(&namespace.name, &service.name);
+                // In a DNS namespace another party may have spelled the service `Web`; the name of the key is `web`.
+                let name = ServiceRef::new(&namespace.name, &key.name);
                 places.entry(name).or_default().push(key);
             }
         }
@@ -262,14 +263,12 @@ impl<'a> Members<'a> {
         MergedName { named, sources, left_out }
     }
 
-    /// Whether no service of a name was read, and a namespace that it can be in is not shown, or one was never read: it may
-    /// be out of sight, with endpoints that stand in imports.
+    /// Whether Cloud Map shows no service of a name, and may have one: it does not show the namespace, or members may be
+    /// missing. The endpoints of the name in imports stay then.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
-        let mut keys = self.read.registry.keys_named(&names).peekable();
-        let is_known = self.read.has_all_members && keys.peek().is_some();
-        let has_none = !self.places.contains_key(name);
-        has_none && (!is_known || keys.any(|key| self.read.registry.is_never_read(&key)))
+        let has_namespace = self.read.registry.keys_named(&names).next().is_some();
+        !self.places.contains_key(name) && !(self.read.has_all_members && has_namespace)
     }
 
     /// Whether a registry that could be read lacks the record of a cluster with imports.

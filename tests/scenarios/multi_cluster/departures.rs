@@ -11,7 +11,7 @@ use super::{
 };
 use crate::fleet::{ips, refs};
 use crate::run::{report, sync, sync_of, synced};
-use testbed::cloud_map::{Fault, FaultKind};
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 
 fn everything() -> Value {
     json!({ "action": "sync" })
@@ -77,6 +77,24 @@ async fn what_a_list_misses_stays_as_long_as_cloud_map_has_it() {
     synced(of_blue).await;
     synced(of_green).await;
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.2:8080");
+}
+
+/// In a DNS namespace all spellings of a name are one name.
+#[tokio::test]
+async fn export_in_a_dns_service_of_another_spelling_is_imported() {
+    let members = Box::pin(Members::start()).await;
+    let cloud_map = &members.fleet.cloud_map;
+    let namespace = cloud_map.namespace("shop", NamespaceKind::DnsPrivate);
+    cloud_map.service(&namespace, "Web", ServiceKind::of_records(&[RecordType::A]));
+    exported(&members.blue, web(), &["10.0.0.1"]);
+    let of_blue = Box::pin(members.serving("blue", &[])).await;
+    let of_green = Box::pin(members.serving("green", &[])).await;
+    synced(&of_blue).await;
+
+    let report = synced(&of_green).await;
+
+    assert_eq!(cloud_map.services(&namespace).len(), 1);
+    assert_eq!(imported(&members.green, "web"), "blue 10.0.0.1:8080", "{}", in_full(&report));
 }
 
 /// Another client may register for a cluster under ids of its own, which cannot be asked for.
