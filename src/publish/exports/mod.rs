@@ -136,9 +136,9 @@ impl<'a> Exporting<'a> {
         let published = execution.carry_out_plan(&observed, plan).await;
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
         let written = kept.write(&observed.desired, (outcomes, &empty), selection, options).await;
-        let Written { report: records, outcomes, has_cluster_record } = written;
+        let Written { report: records, outcomes, may_leave_former_ids } = written;
         let report = published.report.with(introduced).with(taken_away).with(filled).with(records);
-        let report = if has_cluster_record {
+        let report = if may_leave_former_ids {
             report.with(kept.leave_former_ids(selection, options).await)
         } else {
             report
@@ -211,7 +211,7 @@ impl<'a> Exporting<'a> {
         // With exports under both ids, two runs have published side by side while the id was changed. The cluster then keeps the
         // id that it states.
         if let Some(former) = kept.former_id()
-            && (kept.has_former_exports() && !kept.has_exports()
+            && (kept.former_exports().next().is_some() && !kept.has_exports()
                 || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))
         {
             let id = member.cluster.to_string();

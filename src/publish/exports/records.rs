@@ -50,8 +50,8 @@ pub(super) struct Kept<'w> {
 pub(super) struct Written {
     pub report: ClusterReport,
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
-    /// Whether the cluster has its own record now.
-    pub has_cluster_record: bool,
+    /// Whether each export under a former id has its record under the present one now, and the cluster, too.
+    pub may_leave_former_ids: bool,
 }
 
 impl<'w> Kept<'w> {
@@ -252,7 +252,15 @@ impl<'w> Kept<'w> {
             }
         }
         let has_cluster_record = self.has_cluster_record() || is_due && of_cluster.is_none();
-        Written { report: published.report, outcomes, has_cluster_record }
+        let is_left_to_retry = |service: &ServiceRef| {
+            matches!(
+                outcomes.get(service),
+                Some(ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
+            )
+        };
+        let may_leave_former_ids =
+            has_cluster_record && !self.former_exports().any(|service| is_left_to_retry(&service));
+        Written { report: published.report, outcomes, may_leave_former_ids }
     }
 }
 
@@ -347,10 +355,11 @@ impl Kept<'_> {
         self.exports().next().is_some()
     }
 
-    /// Whether the cluster has exports under another id, which is for life then.
-    pub(super) fn has_former_exports(&self) -> bool {
+    /// The exports of the cluster under other ids. With such exports, an id is for life.
+    pub(super) fn former_exports(&self) -> impl Iterator<Item = ServiceRef> {
         let records = self.former.services.keys().flat_map(|key| self.former.instances(key));
-        records.into_iter().any(|(id, _)| id != CLUSTER_RECORD)
+        let records = records.filter(|(id, _)| *id != CLUSTER_RECORD);
+        records.filter_map(|(_, record)| self.world.owner.service_of(record))
     }
 
     /// Whether a run under another id may still be under way, with exports that have no record yet.

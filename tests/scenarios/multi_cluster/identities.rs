@@ -16,10 +16,12 @@ use super::{
     CLUSTER_ID, Members, SLICES, Said, condition, exported, imported, in_full, obstacle_lines,
     obstacles, part, pods, service, web, writes,
 };
-use crate::fleet::OWNER;
+use crate::fleet::{Attributes, OWNER};
 use crate::queue::batch_about;
 use crate::run::{purge, report, sync, sync_of, synced};
-use testbed::cloud_map::{Behaviour, NamespaceKind};
+use testbed::cloud_map::{
+    Behaviour, Fault as CloudMapFault, FaultKind as CloudMapFaultKind, NamespaceKind,
+};
 use testbed::function::invoke;
 use testbed::kubernetes::{Fault, FaultKind};
 
@@ -220,6 +222,47 @@ async fn id_that_is_changed_while_the_first_sync_is_under_way_is_the_one_that_th
     assert_eq!((records("blue"), records("azure")), (0, 2));
     members.assert_imported("web", "azure 10.0.0.1:8080", &said);
     assert_eq!(green.gaps(), [""; 0]);
+}
+
+/// Another function imports by the records alone.
+#[tokio::test(start_paused = true)]
+async fn records_under_a_former_id_stay_until_each_export_has_one_under_the_present_id() {
+    let members = Members::start().await;
+    let Members { blue, green, fleet, .. } = &members;
+    let cloud_map = &fleet.cloud_map;
+    exported(blue, web(), &["10.0.0.1"]);
+    exported(blue, service("cart"), &["10.0.0.7"]);
+    let operation_delay = Duration::from_secs(3);
+    cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    let of_blue = members.serving("blue", &[]).await;
+    let other = members.serving("blue", &[]).await;
+    tokio::join!(sync(&of_blue), async {
+        sleep(Duration::from_secs(1)).await;
+        blue.cluster_property(CLUSTER_ID, "azure");
+        sync(&other).await
+    });
+    cloud_map.behave(Behaviour::default());
+    let of_green = members.serving("green", &[]).await;
+    synced(&of_green).await;
+    let azure = cloud_map.service_id("clusterset.shop-set", "azure");
+    let mut records = cloud_map.instances(&azure).into_iter();
+    let is_of_cart = |record: &Attributes| record.values().any(|value| value == "cart");
+    let cart = records.find(|(_, record)| is_of_cart(record)).expect("a record");
+    cloud_map.withdraw(&azure, &cart.0);
+    let fault = CloudMapFault::on("RegisterInstance", CloudMapFaultKind::ServerError);
+    cloud_map.inject(fault.service(&azure).always());
+
+    let failed = sync(&of_blue).await;
+    synced(&of_green).await;
+
+    let records = |id: &str| fleet.instances("clusterset.shop-set", id).len();
+    assert_eq!((records("blue"), records("azure")), (3, 2), "{}", in_full(&failed));
+    cloud_map.heal();
+    for function in [&of_blue, &of_green] {
+        synced(function).await;
+    }
+    assert_eq!((records("blue"), records("azure")), (0, 3));
+    assert_eq!(imported(green, "cart"), "azure 10.0.0.7:8080");
 }
 
 /// A typo at the first start.
