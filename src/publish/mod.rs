@@ -169,7 +169,7 @@ impl<'a> Execution<'a> {
             done.in_vain.extend(made.in_vain());
             let due = Due {
                 comparison: observation,
-                observed: Some(self.start_of_read(observation)),
+                observed: self.start_of_read(observation),
                 changes: plan.take_additions(),
                 permits: None,
                 in_vain: &done.in_vain,
@@ -190,7 +190,7 @@ impl<'a> Execution<'a> {
         let in_vain = std::mem::take(&mut done.in_vain);
         let due = Due {
             comparison: &comparison,
-            observed: Some(self.start_of_read(observation)),
+            observed: self.start_of_read(observation),
             changes: std::mem::take(&mut plan.changes),
             permits: Some(&permits),
             in_vain: &in_vain,
@@ -216,7 +216,7 @@ impl<'a> Execution<'a> {
         let groups = self.in_order(changes).into_iter().map(async |changes| {
             // The comparison does not have what these have added.
             let work = early.wait_for(&changes).await;
-            let observed = observed.filter(|_| work.is_none());
+            let observed = work.is_none().then_some(observed);
             let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
             steps::carry_out(self, group.after(work.unwrap_or_default()), observed).await
         });
@@ -341,8 +341,8 @@ fn may_remove(task: Task<'_>, observation: &Observation) -> bool {
 /// The groups that a comparison has changes for.
 struct Due<'a> {
     comparison: &'a Observation,
-    /// The start of the read that the comparison rests on; `None` if an earlier run has made it.
-    observed: Option<Instant>,
+    /// The start of the read that the comparison rests on.
+    observed: Instant,
     changes: ChangesByService,
     /// `None` for additions alone.
     permits: Option<&'a Permits>,

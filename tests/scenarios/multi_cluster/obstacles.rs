@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
+use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::Report;
 use futures_util::future::join;
 use serde_json::{Value, json};
 use tokio::time::{Instant, advance, sleep, timeout};
 
+use super::guard::guard;
 use super::many::Many;
 use super::{
     CLUSTER_ID, Members, exported, imported, in_full, obstacle_lines, obstacles, part, pods,
@@ -259,6 +261,35 @@ async fn is_delayed_alone(path: &str) {
     assert_eq!(imports, [2, 2, 2], "an import that the first pass made counts once");
     many.clusters[2].clear_faults();
     many.assert_settled().await;
+}
+
+/// The cluster that is slow is imported in a second pass. Neither exporter loses more endpoints than `GUARD_MINIMUM`. The
+/// endpoints that the first pass has not read count as lost there, so it removes none before the second pass.
+#[tokio::test(start_paused = true)]
+async fn losses_of_both_passes_of_a_run_are_one_loss_for_the_guard() {
+    let many = Many::start(3, &["shop"], &[("GUARD_MINIMUM", "4")]).await;
+    for (index, web, api) in [
+        (0, ["10.0.0.1", "10.0.0.2"], ["10.0.0.3", "10.0.0.4"]),
+        (2, ["10.2.0.1", "10.2.0.2"], ["10.2.0.3", "10.2.0.4"]),
+    ] {
+        exported(&many.clusters[index], service("web"), &web);
+        exported(&many.clusters[index], service("api"), &api);
+    }
+    many.converge().await;
+    let slow = kubernetes::FaultKind::Slow(Duration::from_secs(12));
+    let exports = "/apis/multicluster.x-k8s.io/v1beta1/serviceexports";
+    many.clusters[2].fail(kubernetes::Fault::always(exports, slow));
+    for index in [0, 2] {
+        pods(&many.clusters[index], "web", &[]);
+        pods(&many.clusters[index], "api", &[]);
+    }
+
+    let report = sync(&many.function).await;
+
+    let judged = guard(&report, "c1");
+    assert_eq!((judged.state, judged.loss, judged.instances), (GuardState::Held, 8, 8));
+    let web = "c0 10.0.0.1:8080 10.0.0.2:8080, c2 10.2.0.1:8080 10.2.0.2:8080";
+    assert_eq!(imported(&many.clusters[1], "web"), web);
 }
 
 /// As many as are read at once send a byte every two seconds.
