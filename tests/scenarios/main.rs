@@ -27,6 +27,7 @@ mod multi_cluster;
 mod namespaces;
 mod neighbours;
 mod new_namespaces;
+mod one_sentence;
 mod one_sync;
 mod order;
 mod orphans;
