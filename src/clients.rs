@@ -1,6 +1,6 @@
-//! Every client of an outside system, built once and kept for the life of the process: Cloud Map by account and Region,
-//! and the [`Connection`] to each cluster. `identity` reads the AWS identity of the function. The SDK
-//! configuration (`config`) is passed in: its endpoints, credentials and Region are used unchanged.
+//! The clients of the outside systems, each built once and kept for the life of the process: Cloud Map by account and
+//! Region, and the [`Connection`] to each cluster. All are built from the SDK configuration that is passed in, which
+//! sets the endpoints and the defaults of the credentials and the Region.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,8 +28,9 @@ const EXISTENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// One account's Cloud Map in one Region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegistryKey {
+    /// The role that accesses the account. `None` for the function's own credentials.
     role: Option<Role>,
-    /// `None`: the function's own.
+    /// `None` for the function's own Region.
     region: Option<String>,
 }
 
@@ -41,25 +42,25 @@ impl fmt::Display for RegistryKey {
     }
 }
 
-/// The account and Region of a rate limit. `None`: the function's own.
+/// The account and Region of a rate limit. `None` for the function's own account or Region.
 type QuotaKey = (Option<String>, Option<String>);
 
 pub struct Clients {
     base: SdkConfig,
-    /// How requests reach API servers.
+    /// Carries the requests to API servers.
     transport: Transport,
     quota_share: QuotaShare,
     custom_tags: Arc<CustomTags>,
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
     clusters: Mutex<BTreeMap<ClusterArn, Connection>>,
-    /// Held while a connection to a cluster is made.
+    /// A lock for each cluster, held while a connection to the cluster is made.
     connecting: Mutex<BTreeMap<ClusterArn, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Clients {
-    /// Clients with the configuration `base`, which use this share of each account's rate limits, and give these tags to
-    /// what they create in Cloud Map.
+    /// Creates clients with the configuration `base`. They use `quota_share` of each account's rate limits, and add
+    /// `custom_tags` to all that they create in Cloud Map.
     pub fn new(base: SdkConfig, quota_share: QuotaShare, custom_tags: CustomTags) -> Self {
         let clock = base.time_source().unwrap_or_default();
         Self {
@@ -80,14 +81,16 @@ impl Clients {
         Self { transport, ..self }
     }
 
-    /// The Cloud Map of a cluster. The function's own Region gives the same key whether the settings contain it or not.
+    /// Returns the Cloud Map of a cluster. Settings with the function's own Region and settings without a Region have
+    /// the same key.
     pub fn registry_of(&self, cluster: &Cluster) -> RegistryKey {
         let own = self.base.region().map(Region::as_ref);
         let other = cluster.registry_region.clone().filter(|region| Some(region.as_str()) != own);
         RegistryKey { role: cluster.registry_role.clone(), region: other }
     }
 
-    /// The account and Region of a Cloud Map, in the form of a purge. `account` is that of one without a role.
+    /// Returns the account and Region of a Cloud Map as `ACCOUNT/REGION`, the form that a purge accepts. `account` is
+    /// the account of a Cloud Map without a role.
     pub fn place_of(&self, key: &RegistryKey, account: Option<&str>) -> String {
         let account = key.role.as_ref().and_then(Role::account).or(account).unwrap_or("ACCOUNT");
         let own = self.base.region().map(Region::as_ref);
@@ -100,8 +103,8 @@ impl Clients {
             return known.clone();
         }
         let config = self.config(key.role.as_ref(), key.region.as_deref()).await;
-        // The SDK limits retries by partition. In a shared partition an account that throttles would use up the retries
-        // of every other account in the Region. The quotas limit the calls instead.
+        // The SDK limits retries by partition. In a shared partition an account that is throttled would use up the
+        // retries of all other accounts in the Region. The quotas limit the calls instead.
         let config = aws_sdk_servicediscovery::config::Builder::from(&config).retry_partition(
             RetryPartition::custom("cloud-map").token_bucket(TokenBucket::unlimited()).build(),
         );
@@ -109,7 +112,7 @@ impl Clients {
         lock(&self.registries).entry(key.clone()).or_insert(cloud_map).clone()
     }
 
-    /// The quotas of a Cloud Map, which all roles of one account share.
+    /// Returns the quotas of a Cloud Map, which all roles of one account share.
     fn quotas(&self, key: &RegistryKey) -> Arc<Quotas> {
         let account = key.role.as_ref().and_then(Role::account).map(str::to_owned);
         let mut quotas = lock(&self.quotas);
@@ -117,13 +120,13 @@ impl Clients {
         quotas.entry(quota_key).or_insert_with(|| Arc::new(Quotas::new(self.quota_share))).clone()
     }
 
-    /// The calls to Cloud Map since the process started, in all accounts and Regions.
+    /// Returns the number of calls to Cloud Map since the process started, in all accounts and Regions.
     pub fn traffic(&self) -> Traffic {
         lock(&self.quotas).values().map(|quotas| quotas.traffic()).sum()
     }
 }
 
-/// Ignores poisoning: each map is changed in one step, so a panic cannot leave it inconsistent.
+/// Locks a map. Ignores poisoning: each map is changed in one step, so a panic cannot leave it inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -135,7 +138,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The SDK configuration with the function's retries and timeouts, to be loaded from the environment.
+/// Returns the loader of the SDK configuration, with the function's retries and timeouts.
 pub fn sdk_config() -> ConfigLoader {
     let retries =
         RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS).with_max_backoff(MAX_BACKOFF);
@@ -168,7 +171,7 @@ impl Clients {
         config.build()
     }
 
-    /// The ARN of the identity that calls EKS for a cluster.
+    /// Returns the ARN of the identity that calls EKS for a cluster.
     ///
     /// # Errors
     /// Returns the error message of STS or of the connection.
@@ -186,7 +189,7 @@ impl Clients {
         sts.get_caller_identity().send().await.map_err(|error| chain(&error))
     }
 
-    /// The account and Region of a Cloud Map. The function's own account is read from STS.
+    /// Returns the account and Region of a Cloud Map. Without a role the account is read from STS.
     ///
     /// # Errors
     /// Returns the error message of STS or of the connection.
@@ -200,8 +203,8 @@ impl Clients {
         Ok(RegistryName { account: caller.account.unwrap_or_default(), region })
     }
 
-    /// Finds out if a cluster exists, with `role` or as the function itself: in one short attempt, since whoever may
-    /// register instances can make the function ask.
+    /// Returns whether a cluster exists, with the credentials of `role` or of the function. Makes only one short
+    /// attempt, since anyone who may register instances can cause this call.
     pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
         let asked = async {
             let config = self.config(role, Some(cluster.region())).await;
@@ -216,7 +219,7 @@ impl Clients {
 }
 
 // The connection to a cluster: its description by EKS, and a client for its API server. Connections are cached for the
-// life of the process; a run that fails on a stale one makes a new connection.
+// life of the process. A run that fails on a stale connection makes a new one.
 
 /// A described cluster with a client for its API server.
 #[derive(Clone)]
@@ -227,12 +230,12 @@ pub struct Connection {
     pub reused: bool,
 }
 
-/// A connection to a cluster could not be made.
+/// The error of a connection that could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Describe(#[from] eks::Error),
-    /// The settings have another ARN than EKS returned.
+    /// EKS returned another ARN than the settings have.
     #[error(
         "EKS returned the cluster {described}, but CLUSTERS names {configured}: is the role right?"
     )]
@@ -246,10 +249,11 @@ pub enum Error {
 }
 
 impl Clients {
-    /// The cached connection to a cluster, or a new one, which is made once for all who ask for it meanwhile.
+    /// Returns the cached connection to a cluster, or a new one. Concurrent callers share one new connection.
     ///
     /// # Errors
-    /// Returns an error if EKS cannot describe the cluster, or describes another one.
+    /// Returns an error if EKS cannot describe the cluster or describes another one, if there are no credentials, or if
+    /// no client can be built from the description.
     pub async fn connect(&self, cluster: &Cluster) -> Result<Connection, Error> {
         if let Some(cached) = self.cached(cluster) {
             return Ok(cached);
@@ -267,10 +271,10 @@ impl Clients {
         cached.map(|connection| Connection { reused: true, ..connection })
     }
 
-    /// A new connection, from a new description of the cluster.
+    /// Makes a new connection from a new description of the cluster, and caches it.
     ///
     /// # Errors
-    /// As [`Clients::connect`].
+    /// Returns an error in the same cases as [`Clients::connect`].
     pub async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, Error> {
         let arn = &cluster.arn;
         let config = self.config(cluster.role.as_ref(), Some(arn.region())).await;

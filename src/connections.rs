@@ -1,6 +1,6 @@
 //! The connections of all clients: the order in which the addresses of a name are tried, and how long a connection is
-//! reused. [`aws_client`] carries the calls to AWS; `kubernetes::transport` builds the clients of API servers from the
-//! same parts. TLS, HTTP and proxies are those of the SDK and of kube.
+//! reused. [`aws_client`] makes the HTTP client for calls to AWS. `kubernetes::transport` builds the clients of API
+//! servers from the same parts. The SDK and kube implement TLS, HTTP and proxies.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,21 +30,20 @@ use aws_smithy_types::config_bag::ConfigBag;
 
 /// The longest pause between two requests after which a connection is reused.
 ///
-/// Lambda freezes the process between invocations, and a peer that goes away meanwhile cannot close the connection: the
-/// next request on it waits for its whole timeout. A new connection takes a few milliseconds, so five seconds are enough
-/// for an invocation and for a burst of messages.
+/// Lambda freezes the process between invocations. If a peer goes away meanwhile, the process does not see that the
+/// connection is closed, and the next request on it waits for its whole timeout. A new connection takes only a few
+/// milliseconds, so five seconds of reuse are enough for an invocation and for a burst of messages.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A client, which is replaced after a pause together with its pool of connections.
+/// A client that is replaced after a pause, together with its pool of connections.
 ///
 /// The pause is measured by the wall clock. A pool measures the age of its connections by the monotonic clock, which
-/// does not advance while a snapshot (SnapStart) is stored
-/// (<https://github.com/aws/aws-lambda-web-adapter/pull/569>). During other freezes of Lambda it does advance
-/// (<https://github.com/aws/aws-lambda-web-adapter/issues/830>).
+/// does not advance while a snapshot (SnapStart) is stored (<https://github.com/aws/aws-lambda-web-adapter/pull/569>).
+/// During other freezes of Lambda it does advance (<https://github.com/aws/aws-lambda-web-adapter/issues/830>).
 pub struct PausingClient<T> {
     build: Box<dyn Fn() -> T + Send + Sync>,
     longest_pause: Duration,
-    /// The client with the time of its last request.
+    /// The client with the time of its last request. `None` before the first request.
     current: Mutex<Option<(SystemTime, T)>>,
 }
 
@@ -53,7 +52,7 @@ impl<T: Clone> PausingClient<T> {
         Self { build: Box::new(build), longest_pause, current: Mutex::default() }
     }
 
-    /// The client for a request at `now`. Requests under way on a replaced client continue.
+    /// Returns the client for a request at `now`. Requests under way on a replaced client continue.
     pub fn at(&self, now: SystemTime) -> T {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let reused = current.take().filter(|(last, _)| {
@@ -66,7 +65,7 @@ impl<T: Clone> PausingClient<T> {
     }
 }
 
-/// The names of the operating system: DNS and the hosts file.
+/// Resolves names by the operating system, with DNS and the hosts file.
 #[derive(Debug)]
 struct SystemNames;
 
@@ -80,7 +79,7 @@ impl ResolveDns for SystemNames {
     }
 }
 
-/// Resolves names as the operating system does.
+/// Returns a resolver that resolves names as the operating system does.
 pub fn system_names() -> SharedDnsResolver {
     SharedDnsResolver::new(SystemNames)
 }
@@ -89,15 +88,15 @@ pub fn system_names() -> SharedDnsResolver {
 #[derive(Debug, Default)]
 struct AddressOrder {
     addresses: Vec<IpAddr>,
-    /// How often the first address was passed over.
+    /// How often the first address was moved to the end.
     passed_over: usize,
 }
 
-/// Remembers of each name which address to try first.
+/// A resolver that remembers for each name which address to try first.
 ///
-/// The SDK has one connect timeout for all addresses of a name and tries them in the order of the resolver. If the first
-/// one drops packets, each attempt of a call would wait for it until the timeout, and no other address would ever be
-/// tried. So after a timeout the next attempt begins with the next address, and so does each later connection.
+/// The SDK has one connect timeout for all addresses of a name, and tries them in the order of the resolver. If the
+/// first address drops packets, each attempt of a call would wait for it until the timeout, and no other address would
+/// ever be tried. So after a timeout the next attempt and all later connections begin with the next address.
 #[derive(Debug)]
 struct OrderedNames {
     names: SharedDnsResolver,
@@ -110,8 +109,8 @@ impl OrderedNames {
         orders.get(name).map_or(0, |order| order.passed_over)
     }
 
-    /// Moves the first address to the end, unless another attempt has done so since `passed_over` was read: attempts
-    /// that run at the same time fail on the same address.
+    /// Moves the first address to the end, unless another attempt has done so since `passed_over` was read. Concurrent
+    /// attempts fail on the same address, so only the first failure may move it.
     fn pass_over_first(&self, name: &str, passed_over: usize) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(order) = orders.get_mut(name) else { return };
@@ -121,7 +120,7 @@ impl OrderedNames {
         }
     }
 
-    /// Sorts the addresses in the known order. DNS returns them in a random one.
+    /// Returns the found addresses in the known order, since DNS returns them in random order. New addresses come last.
     fn sort(&self, name: &str, found: &[IpAddr]) -> Vec<IpAddr> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let order = orders.entry(name.to_owned()).or_default();
@@ -144,13 +143,13 @@ impl ResolveDns for OrderedNames {
     }
 }
 
-/// The SDK's own HTTP client, with the order of addresses and the pauses of this module.
+/// The SDK's own HTTP client with two additions: the order of addresses, and the replacement after a pause.
 struct AwsClient {
     client: PausingClient<SharedHttpClient>,
     names: Arc<OrderedNames>,
 }
 
-/// The HTTP client for AWS calls, which finds addresses with `names`.
+/// Returns the HTTP client for AWS calls, which resolves names with `names`.
 pub fn aws_client(names: SharedDnsResolver) -> SharedHttpClient {
     let names = Arc::new(OrderedNames { names, orders: Mutex::default() });
     let resolver = SharedDnsResolver::new(ResolveWith(names.clone()));
@@ -158,7 +157,7 @@ pub fn aws_client(names: SharedDnsResolver) -> SharedHttpClient {
     SharedHttpClient::new(AwsClient { client, names })
 }
 
-/// The client that the SDK makes by default, but for the resolver. It follows `HTTPS_PROXY` and `NO_PROXY`.
+/// Returns the SDK's default client with another resolver. It uses the proxy of `HTTPS_PROXY` and `NO_PROXY`.
 fn sdk_client(resolver: SharedDnsResolver) -> SharedHttpClient {
     Builder::new().build_with_connector_fn(move |settings, components| {
         let mut builder = Connector::builder()

@@ -1,5 +1,6 @@
 //! Amazon EKS: [`describe`] reads a cluster's ARN with the address and certificate authority of its API server,
-//! [`existence()`] finds out if a cluster still exists, and [`TokenSource`] signs the bearer tokens that a cluster accepts.
+//! [`existence()`] returns whether a cluster still exists, and [`TokenSource`] signs the bearer tokens that a cluster
+//! accepts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -20,7 +21,7 @@ use base64::engine::{Engine, general_purpose};
 use crate::error::{answer_of, chain};
 use crate::model::{BearerTokens, ClusterArn, EksCluster, Existence, TokenError};
 
-/// A cluster could not be described.
+/// The error of a cluster that could not be described.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("EKS has no cluster {cluster:?} in {region}")]
@@ -41,6 +42,8 @@ pub enum Error {
     },
 }
 
+/// Reads the description of a cluster.
+///
 /// # Errors
 /// Returns an error if EKS cannot be reached, does not find the cluster, or returns an incomplete description.
 pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> {
@@ -84,8 +87,8 @@ fn parse_description(name: &str, description: &Description) -> Result<EksCluster
     })
 }
 
-/// Returns whether the cluster exists. "Not found" counts as gone only if the call was made in the cluster's account, which STS
-/// confirms. Both clients must be configured for the cluster's Region.
+/// Returns whether the cluster exists. "Not found" counts as gone only if the call was made in the cluster's account,
+/// which STS confirms. Both clients must be configured for the cluster's Region.
 pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
     match describe(eks, cluster.name()).await {
         Ok(found) if found.arn != *cluster => {
@@ -111,14 +114,14 @@ async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
     Ok(identity.account.unwrap_or_default())
 }
 
-/// Clusters accept a token for 15 minutes from its date and ignore `X-Amz-Expires`. A new one is signed after ten
-/// minutes of wall clock: a monotonic clock may stop while Lambda is frozen.
+/// The age at which a token is replaced, by the wall clock, since a monotonic clock may stop while Lambda is frozen.
+/// Clusters accept a token for 15 minutes from its date, and ignore `X-Amz-Expires`.
 const RENEW_AFTER: Duration = Duration::from_mins(10);
 
 /// The value of `X-Amz-Expires`, as in aws-iam-authenticator's own client.
 const EXPIRES: Duration = Duration::from_mins(1);
 
-/// A token could not be signed.
+/// The error of a token that could not be signed.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
     /// The SDK has no STS host for the Region.
@@ -142,13 +145,14 @@ pub enum SigningError {
     },
 }
 
-/// Signs the bearer tokens of one EKS cluster and caches the last one while it is fresh.
+/// Signs the bearer tokens of one EKS cluster, and caches the last token for ten minutes.
 ///
-/// A bearer token is `k8s-aws-v1.` followed by a base64-encoded presigned URL of STS `GetCallerIdentity`. The cluster calls the
-/// URL to identify the caller. Signing needs no call and no IAM permission.
+/// A bearer token is `k8s-aws-v1.` followed by a base64-encoded presigned URL of STS `GetCallerIdentity`. The cluster
+/// calls the URL to identify the caller. Signing needs no call and no IAM permission.
 ///
-/// aws-iam-authenticator accepts only certain query parameters and STS hosts. An SDK operation adds query parameters of its
-/// own, so the URL is built here (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
+/// aws-iam-authenticator accepts only certain query parameters and STS hosts. An SDK operation adds query parameters of
+/// its own, so the URL is built here (<https://github.com/kubernetes-sigs/aws-iam-authenticator>,
+/// `pkg/token/token.go`).
 #[derive(Debug)]
 pub struct TokenSource {
     cluster: String,
@@ -159,8 +163,8 @@ pub struct TokenSource {
 }
 
 impl TokenSource {
-    /// Creates a source of tokens for `cluster`, the name (on Outposts, the id) of a cluster in `region`. Tokens are signed
-    /// with `credentials`. `clock` is the SDK's time source and dates them.
+    /// Creates a source of tokens for `cluster`, the name (on Outposts, the id) of a cluster in `region`. Tokens are
+    /// signed with `credentials`. `clock` is the SDK's time source and dates them.
     pub fn new(
         cluster: &str,
         region: &str,
@@ -172,7 +176,7 @@ impl TokenSource {
         Self { cluster, region, credentials, clock, last: Mutex::new(None) }
     }
 
-    /// A token that is accepted for at least five more minutes.
+    /// Returns a token that the cluster accepts for at least five more minutes.
     ///
     /// # Errors
     /// Returns an error if there are no credentials, or if the Region has no STS host.
@@ -217,8 +221,8 @@ impl TokenSource {
     }
 }
 
-/// Returns the STS URL of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored, because
-/// the cluster calls the URL and accepts only AWS's hosts.
+/// Returns the STS URL of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored,
+/// because the cluster calls the URL and accepts only AWS's hosts.
 async fn sts_url(region: &str) -> Result<String, SigningError> {
     let failed = |source: TokenError| SigningError::Endpoint { region: region.to_owned(), source };
     let params = Params::builder().region(region).use_global_endpoint(false).build();

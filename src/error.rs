@@ -6,11 +6,11 @@ use std::fmt::Debug;
 use aws_sdk_servicediscovery::error::ProvideErrorMetadata;
 use aws_smithy_runtime_api::client::result::SdkError;
 
-/// The error and its causes, joined by colons. A cause is omitted if the text before it already contains it, since some
-/// libraries repeat their sources.
+/// Returns the error and its causes, joined by colons. A cause is omitted if the text before it already contains it,
+/// since some libraries repeat their sources.
 ///
-/// Of an error of the AWS SDK this is all that may be shown. The SDK's own `DisplayErrorContext` adds the debug form, which
-/// has the whole answer, and that of AssumeRole has a secret key.
+/// Use only this text for an error of the AWS SDK. The SDK's own `DisplayErrorContext` adds the debug form, which
+/// contains the whole answer, and the answer of AssumeRole contains a secret key.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -24,7 +24,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// The code and the message of an AWS service's answer; the causes if there was none.
+/// Returns the code and the message of an AWS service's answer, or the chain of causes if there was no answer.
 pub fn answer_of<E, R>(error: &SdkError<E, R>) -> String
 where
     E: Error + ProvideErrorMetadata + 'static,
@@ -36,15 +36,15 @@ where
     }
 }
 
-/// The longest part of a value that a message repeats.
+/// The number of characters of a value that a message repeats.
 const SHORT: usize = 80;
 
-/// The start of a value, so that a very long one does not fill a report.
+/// Returns the start of a value, so that a very long value does not fill a report.
 pub fn shorten(value: &str) -> String {
     shorten_to(value, SHORT)
 }
 
-/// So many characters of a text, and a sign that there are more.
+/// Returns the first `most` characters of a text, and `…` if there are more.
 pub fn shorten_to(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -52,8 +52,8 @@ pub fn shorten_to(text: &str, most: usize) -> String {
     }
 }
 
-/// The text in one line, in which control characters and those that turn a line round are escaped: parsers repeat the
-/// names of unknown fields as they are.
+/// Returns the text in one line. Control characters and characters that change the direction of a line are escaped,
+/// since parsers repeat the names of unknown fields unescaped.
 pub fn printable(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,5 +1,5 @@
-//! The process in Lambda's runtime: one invocation after another. Below are the span around every line of an invocation, the
-//! alias of a call, and the log.
+//! The process in Lambda's runtime: one invocation after another. It also has the span around the log lines of an
+//! invocation, the alias of an invocation, and the log.
 
 use std::error::Error;
 use std::io;
@@ -26,7 +26,7 @@ use crate::report::metrics;
 use crate::settings::{self, LoadError};
 use crate::time::{Deadline, time_left};
 
-/// Lambda and cargo-lambda set this variable when they start a function.
+/// The variable that Lambda and cargo-lambda set when they start a function.
 const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
 
 /// Starts the function, and serves invocations until the process ends.
@@ -49,8 +49,9 @@ pub async fn main() -> ExitCode {
     }
 }
 
-/// The function of this process. Its first invocation makes it, since only the ARN of an invocation has the account of the
-/// clusters that `CLUSTERS` names. Settings that cannot be read or are invalid fail each invocation until they are corrected.
+/// The process, which creates its function at the first invocation: only the ARN of an invocation has the account and
+/// Region of clusters that `CLUSTERS` gives by name. Settings that are invalid or cannot be read fail each invocation
+/// until they are corrected.
 struct Process {
     config: SdkConfig,
     function: OnceCell<Function>,
@@ -59,7 +60,7 @@ struct Process {
 impl Process {
     async fn serve(self) -> Result<(), lambda_runtime::Error> {
         let process = &self;
-        // Not `lambda_runtime::run`: its span has other field names.
+        // `lambda_runtime::run` is not used, since its span has other field names.
         let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
             let span = span(&event.context);
             process.invoke(event.payload, event.context).instrument(span)
@@ -83,7 +84,7 @@ impl Process {
         reply.into_body().map_err(|error| diagnostic(error.kind(), &error))
     }
 
-    /// The function, with its settings.
+    /// Returns the function. Loads its settings unless an earlier invocation has.
     async fn function(&self, invoked_arn: &str) -> Result<&Function, LoadError> {
         let load = async || {
             let variable = |name: &str| std::env::var(name).ok();
@@ -98,8 +99,8 @@ fn diagnostic(kind: &str, error: &dyn Error) -> Diagnostic {
     Diagnostic { error_type: kind.to_owned(), error_message: chain(error) }
 }
 
-/// The span of an invocation, with the keys that users of Powertools for AWS Lambda search by. It has the level ERROR,
-/// so that no log level removes it.
+/// Returns the span of an invocation, with the keys that users of Powertools for AWS Lambda search by. It has the level
+/// ERROR, so that no log level removes it.
 pub fn span(context: &Context) -> Span {
     static WARM: AtomicBool = AtomicBool::new(false);
     error_span!(
@@ -111,12 +112,13 @@ pub fn span(context: &Context) -> Span {
     )
 }
 
-/// The alias or version through which the function was invoked: the eighth part of the invoked ARN.
+/// Returns the alias or version through which the function was invoked: the eighth part of the invoked ARN, if it has
+/// one.
 fn qualifier(context: &Context) -> Option<&str> {
     context.invoked_function_arn.split(':').nth(7)
 }
 
-/// The log as the environment configures it, written to `output`. `variable` reads an environment variable.
+/// Returns the log that the environment configures, written to `output`. `variable` reads an environment variable.
 pub fn subscriber<W>(variable: impl Fn(&str) -> Option<String>, output: W) -> impl Subscriber
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

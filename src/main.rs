@@ -1,4 +1,4 @@
-//! The program of the Lambda function; [`cloud_map_sync::lambda`] is all that it does.
+//! The program of the Lambda function. It only runs [`cloud_map_sync::lambda`].
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {

@@ -55,7 +55,7 @@ impl From<observe::Error> for Error {
 }
 
 impl Error {
-    /// The changes that were made all the same.
+    /// Returns the changes that were made before the error, if any.
     pub fn into_made(self) -> Option<ClusterReport> {
         match self {
             Self::Publish(Failed::Rest { made, .. }) => Some(*made),
@@ -72,19 +72,17 @@ impl Error {
 
 /// The values that all clusters of an invocation share.
 pub struct Invocation<'a> {
-    /// The function's settings.
     pub settings: &'a Settings,
-    /// Its clients.
     pub clients: &'a Clients,
     /// Whether to write.
     pub mode: Mode,
-    /// The instances to adopt, if the invocation is an adoption.
+    /// The instances to adopt. `None` unless the invocation is an adoption.
     pub adoption: Option<Adoption>,
     /// Whether a loss that the guard would hold is confirmed.
     pub confirmed: bool,
-    /// Whether a person asked for it.
+    /// Whether a command of a direct invocation started the run.
     pub is_direct: bool,
-    /// Whether a person asked for a sync that reads as much of Cloud Map as there is time for.
+    /// Whether the command requests a sync that reads as much of Cloud Map as there is time for (`fresh`).
     pub is_fresh: bool,
     /// The start of the invocation.
     pub now: Timestamp,
@@ -93,7 +91,7 @@ pub struct Invocation<'a> {
 }
 
 impl Invocation<'_> {
-    /// Syncs the selected Services of a cluster to Cloud Map, or plans it.
+    /// Syncs the selected Services of a cluster to Cloud Map, or plans the sync.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
@@ -117,8 +115,9 @@ impl Invocation<'_> {
         reconciled.await
     }
 
-    /// Runs something with a connection to a cluster. Since the cluster was described, it may have been created again
-    /// under its name, or EKS may have rotated its certificate authority: then it is described again, once.
+    /// Runs `run` with a connection to a cluster. If a cached connection may be stale, the cluster is described again
+    /// and `run` is repeated once: the cluster may have been created again under its name, or EKS may have rotated its
+    /// certificate authority.
     pub(crate) async fn connected<T>(
         &self,
         cluster: &Cluster,
@@ -135,7 +134,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// The connection to a cluster in this invocation.
+    /// Returns a connection to a cluster that is limited to the deadline of this invocation.
     ///
     /// # Errors
     /// Returns an error if EKS cannot describe the cluster, describes another one or does not answer in time.
@@ -143,10 +142,10 @@ impl Invocation<'_> {
         self.connection(cluster, self.clients.connect(cluster)).await
     }
 
-    /// A new connection, from a new description of the cluster.
+    /// Makes a new connection from a new description of the cluster.
     ///
     /// # Errors
-    /// As [`Self::connect`].
+    /// Returns an error in the same cases as [`Self::connect`].
     pub(crate) async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, clients::Error> {
         self.connection(cluster, self.clients.reconnect(cluster)).await
     }
@@ -162,18 +161,19 @@ impl Invocation<'_> {
         Ok(Connection { kubernetes, ..connection })
     }
 
-    /// Whether a person waits for the answer, and has as much read for it as there is time for.
+    /// Whether the run reads as much of Cloud Map as there is time for: a person waits for its answer, or it is a dry
+    /// run.
     pub(crate) fn is_of_person(&self) -> bool {
         self.mode != Mode::Sync || self.adoption.is_some() || self.confirmed || self.is_fresh
     }
 
-    /// The options for a plan that is made from reads that begin now.
+    /// Returns the options for a plan from reads that begin now.
     pub(crate) fn options(&self) -> Options {
         let Self { mode, deadline, now, is_direct, .. } = *self;
         Options { mode, deadline, now, observed: Instant::now(), is_direct }
     }
 
-    /// Limits a read of Cloud Map to the deadline.
+    /// Waits for a read of Cloud Map until the deadline.
     pub(crate) async fn read_in_time(
         &self,
         read: impl Future<Output = Result<Registry, Arc<cloud_map::Error>>>,
@@ -181,10 +181,11 @@ impl Invocation<'_> {
         Ok(self.deadline.until_stop(read).await?.map_err(observe::Error::from)?)
     }
 
-    /// The number of Services of a cluster that claim names for their instances. Their names are read first.
+    /// Returns the number of Services of a cluster that claim names for their instances. Afterwards the Cloud Map
+    /// services of these names are read before others.
     ///
     /// # Errors
-    /// Returns an error if the cluster could not be read, or the namespaces of Cloud Map.
+    /// Returns an error if the cluster or the namespaces of Cloud Map could not be read.
     pub async fn count_claimants(
         &self,
         cluster: &Cluster,
@@ -197,8 +198,8 @@ impl Invocation<'_> {
         self.deadline.until_stop(read).await?
     }
 
-    /// Creates an Event for each notice. An error is only logged, since no change depends on an Event: a namespace that
-    /// is being deleted refuses its own. After an error that is no answer, the others are not tried.
+    /// Creates an Event for each notice. Errors are only logged, since no change depends on an Event: a namespace that
+    /// is being deleted refuses Events. If the API server does not answer, no further Event is tried.
     async fn create_events<'n>(
         &self,
         kubernetes: &Kubernetes,
@@ -247,7 +248,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// The rules of a cluster. `DNS_NAMESPACES` describes the function's own role alone.
+    /// Returns the rules of a cluster. `DNS_NAMESPACES` applies only to the function's own role.
     fn rules(&self, cluster: &Cluster) -> Arc<Rules> {
         let rules = &self.settings.rules;
         if rules.lacks_dns_rights && cluster.registry_role.is_some() {

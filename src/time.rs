@@ -1,5 +1,5 @@
-//! The clock, and the deadline of an invocation. Decisions take the time as a value. The clock is the system's; tests
-//! have one that they advance.
+//! The clock, and the deadline of an invocation. Decisions take the time as a value. The clock is the system's. Tests
+//! use a clock that they advance.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use tokio::time::{Instant, Timeout, timeout, timeout_at};
 
 use crate::model::Timestamp;
 
-/// The minimum time that is reserved for the calls under way and the answer.
+/// The least time that is reserved for the calls under way and the answer.
 const MIN_RESERVE: Duration = Duration::from_secs(3);
 /// An upper bound of Lambda's timeouts.
 const MAX_INVOCATION: Duration = Duration::from_hours(2);
 /// The time that is reserved for the answer alone.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// A clock; clones share its time.
+/// A clock. Its clones share its time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
@@ -29,7 +29,7 @@ impl Clock {
         Self(Arc::new(read))
     }
 
-    /// The present time in whole seconds, the precision of every timestamp that is stored.
+    /// Returns the present time in whole seconds, the precision of every stored timestamp.
     pub fn now(&self) -> Timestamp {
         let since_1970 = (self.0)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
@@ -37,18 +37,18 @@ impl Clock {
     }
 }
 
-/// The time after which nothing new is started: the end of the invocation's time less 15 % of it, at least three
-/// seconds. Lambda kills a late function in the middle of its work.
+/// The end of the time in which an invocation may work. No work is started in the last 15 % of the invocation's time,
+/// or in the last three seconds if that is longer: Lambda kills a late function in the middle of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// The latest time to start work.
     pub stop: Instant,
-    /// The latest time to wait for work that was started. The rest is for the answer of the invocation.
+    /// The latest time to wait for started work. The time after it is for the answer of the invocation.
     end: Instant,
 }
 
 impl Deadline {
-    /// The deadline of an invocation that has `time` left.
+    /// Returns the deadline of an invocation that has `time` left.
     pub fn after(time: Duration) -> Self {
         let reserve = MIN_RESERVE.max(time * 15 / 100);
         let now = Instant::now();
@@ -56,23 +56,24 @@ impl Deadline {
         Self { stop: now + time.saturating_sub(reserve), end }
     }
 
-    /// Work that is given up when no new work may be started, with an error then.
+    /// Limits work to the time in which new work may be started. Later the result is an error.
     pub fn until_stop<W: Future>(&self, work: W) -> Timeout<W> {
         timeout_at(self.stop, work)
     }
 
-    /// Work that was started, which is given up at the end, with an error then.
+    /// Limits started work to the invocation's time less the second that is reserved for the answer. Later the result
+    /// is an error.
     pub fn until_end<W: Future>(&self, work: W) -> Timeout<W> {
         timeout_at(self.end, work)
     }
 
-    /// Work that is given up when half of the time until `stop` is over, with an error then: something that does not
-    /// answer leaves as much to all that comes after it.
+    /// Limits work to half of the time until `stop`. Later the result is an error. So a peer that does not answer
+    /// leaves the other half for the work after it.
     pub fn half<W: Future>(&self, work: W) -> Timeout<Pin<Box<W>>> {
         timeout(self.left() / 2, Box::pin(work))
     }
 
-    /// The time in which new work may be started.
+    /// Returns the time in which new work may still be started.
     pub fn left(&self) -> Duration {
         self.stop.saturating_duration_since(Instant::now())
     }
@@ -83,13 +84,14 @@ impl Deadline {
     }
 }
 
-/// The pause after a number of failures in a row: `first`, then twice as long after each.
+/// Returns the pause after a number of failures in a row: `first`, then twice as long after each failure, at most
+/// `longest`.
 pub fn backoff(failures: u32, first: Duration, longest: Duration) -> Duration {
     longest.min(first * 2_u32.pow(failures.saturating_sub(1).min(16)))
 }
 
-/// The time until Lambda's deadline, which is a wall clock time. `cargo lambda watch` sends the remaining time instead
-/// (600,000 ms), which would be a deadline in 1970.
+/// Returns the time until Lambda's deadline, which is a wall clock time. `cargo lambda watch` sends the remaining time
+/// instead (600,000 ms), which as a deadline would be in 1970.
 pub fn time_left(deadline: SystemTime, now: SystemTime) -> Duration {
     let since_1970 = deadline.duration_since(UNIX_EPOCH).unwrap_or_default();
     if since_1970 < MAX_INVOCATION {
@@ -98,7 +100,7 @@ pub fn time_left(deadline: SystemTime, now: SystemTime) -> Duration {
     deadline.duration_since(now).unwrap_or_default()
 }
 
-/// The age of something since `since`, such as `45s`, `12m`, `3h` or `9d`. A time to come has the age 0.
+/// Returns the age of something since `since`, such as `45s`, `12m`, `3h` or `9d`. A future time has the age `0s`.
 pub fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     match seconds {

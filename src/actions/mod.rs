@@ -1,6 +1,6 @@
-//! The actions besides a sync. Each reads the cluster or Cloud Map and returns its answer as data that prints itself as text;
-//! `purge` also writes. A [`Check`] is one line of an answer. In `doctor` it is a test, with a fix if the test failed. In
-//! `explain` it is a fact about a Service.
+//! The actions other than a sync. Each reads the cluster or Cloud Map and returns an answer that is data with a text
+//! form; `purge` also writes. A [`Check`] is one line of an answer. In `doctor` it is a test, with a fix if the test
+//! failed. In `explain` it is a fact about a Service.
 
 pub mod doctor;
 pub mod explain;
@@ -35,8 +35,8 @@ pub enum CheckOutcome {
     Ok,
     /// Worth knowing, but not a fault: an optional check that did not pass, or a remark.
     Note,
-    /// The check did not pass. In `doctor` the function cannot work; in `explain` clients cannot discover the Service as its
-    /// annotations or its export ask.
+    /// The check did not pass. In `doctor` the function cannot work; in `explain` clients cannot discover the Service
+    /// as its annotations or its export request.
     Failed,
 }
 

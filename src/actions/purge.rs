@@ -1,7 +1,7 @@
-//! The purge of one cluster: deregisters all our instances of it and removes its records, in every Cloud Map of the settings.
-//! The payload contains only the cluster's ARN; instances are matched by the ARN in their marks. The cluster may no longer
-//! exist. If it is configured, the purge also tries to delete its import objects, even if no setting or record shows that it
-//! was ever a member. Objects that RBAC does not let the function delete stay.
+//! The purge of one cluster: deregisters all our instances of the cluster and removes its records, in every Cloud Map
+//! of the settings. Instances are matched by the cluster's ARN in their marks, so the cluster need not exist any more.
+//! If it is configured, the purge also tries to delete its import objects, even if no setting or record shows that the
+//! cluster was ever a member. Objects that RBAC does not let the function delete stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,8 @@ pub struct UnknownRegistry {
 }
 
 impl Invocation<'_> {
-    /// The Cloud Maps to purge: the named one, or without a name all Cloud Maps of the settings. A cluster that is not
-    /// configured may have been registered in any of them.
+    /// Returns the Cloud Maps to purge: the named one, or without a name all Cloud Maps of the settings, since a
+    /// cluster that is not configured may have been registered in any of them.
     ///
     /// # Errors
     /// Returns an error if the settings do not contain the named one.
@@ -50,7 +50,7 @@ impl Invocation<'_> {
             };
             known.insert(match named_as {
                 Ok(name) => {
-                    // Two roles may belong to one account.
+                    // Two roles may belong to one account, so one name can match several keys.
                     keys.extend((name == *named).then_some(key));
                     name.to_string()
                 }
@@ -61,8 +61,8 @@ impl Invocation<'_> {
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
     }
 
-    /// Deregisters every instance of this installation for cluster `arn` from `registries`; in plan mode only reports them.
-    /// `configured` is the cluster's settings entry, if its own Cloud Map is among `registries`.
+    /// Deregisters every instance of this installation for cluster `arn` from `registries`; in plan mode only reports
+    /// them. `configured` is the cluster's settings entry, if its own Cloud Map is among `registries`.
     pub async fn purge_all(
         &self,
         arn: &ClusterArn,
@@ -80,8 +80,8 @@ impl Invocation<'_> {
             let read = self.read_in_time(registry.read()).await;
             has_exported |= read.is_ok_and(|read| self.has_exports(arn, &read));
         }
-        // Imports are deleted before the cluster's record. If the purge stopped in between, a cluster with imports but without
-        // a record would be held back until a person acts.
+        // Imports are deleted before the cluster's record. If the purge stopped in between in the opposite order, a
+        // cluster with imports but without a record would be held back until a person acts.
         let multi_cluster = match configured {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,
@@ -95,7 +95,7 @@ impl Invocation<'_> {
             let registry = (*key != own).then(|| key.to_string());
             reports.push(ClusterReport { registry, ..report });
         }
-        // Reports of Cloud Maps without instances to purge are dropped. If all are empty, one is kept.
+        // Drops the reports of Cloud Maps without instances to purge. If all are empty, one is kept.
         let has_none =
             |report: &ClusterReport| report.services.is_empty() && report.error.is_none();
         let (mut empty, affected): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
@@ -108,7 +108,8 @@ impl Invocation<'_> {
         Report::new(self.mode, reports)
     }
 
-    /// A warning that the next sync undoes the purge, if the cluster exists and is configured.
+    /// Returns a warning that the next sync undoes the purge, if Services of the cluster claim names or the cluster
+    /// cannot be read.
     async fn warn_of_registration(
         &self,
         cluster: &Cluster,
@@ -129,8 +130,8 @@ impl Invocation<'_> {
         }
     }
 
-    /// A warning that the next sync recreates the exports and imports, if the settings let the cluster take part in a
-    /// clusterset.
+    /// Returns a warning that the next sync recreates the exports and imports, if the settings let the cluster take
+    /// part in a clusterset.
     fn warn_of_clusterset(&self, cluster: &Cluster) -> Option<String> {
         let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
         takes_part.then(|| {
@@ -138,14 +139,14 @@ impl Invocation<'_> {
         })
     }
 
-    /// Whether a Cloud Map has exports of the cluster.
+    /// Whether a Cloud Map has an exported endpoint, an export record or the cluster record of the cluster.
     fn has_exports(&self, cluster: &ClusterArn, read: &Registry) -> bool {
         let owners = read.marked_owners(&self.settings.owner_id);
         owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
 
-    /// Deregisters the instances with this installation's owner id and the cluster's ARN from one Cloud Map, or plans it.
-    /// The records of its exports go before their instances, and the record of the cluster last.
+    /// Deregisters the instances with this installation's owner id and the cluster's ARN from one Cloud Map, or plans
+    /// it. Removes the export records before the exported instances, and the cluster record last.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed completely.
@@ -171,15 +172,15 @@ impl Invocation<'_> {
         Ok(report)
     }
 
-    /// An observation for an owner that claims nothing in this Cloud Map.
+    /// Returns an observation in which the owner claims nothing, so that a plan removes all its instances.
     fn observation_for(&self, owner: Owner, registry: &Registry) -> Observation {
         let rules = self.settings.rules.clone();
         let read = Observation::new(owner, rules, self.now, registry.clone());
         Observation { extent: Extent::Confirmed, ..read }
     }
 
-    /// Deletes the cluster's import objects; in plan mode only reports them. Returns `None` if there are none or the cluster no
-    /// longer exists. `has_exported`: whether Cloud Map has exports of the cluster.
+    /// Deletes the cluster's import objects; in plan mode only reports them. Returns `None` if there are none or the
+    /// cluster no longer exists. `has_exported`: the result of `has_exports`.
     async fn purge_imports(
         &self,
         cluster: &Cluster,
@@ -208,8 +209,8 @@ impl Invocation<'_> {
         let mut report = MultiClusterReport::default();
         let owner = OwnerLabel::new(&self.settings.owner_id);
         let own_selector = owner.selector();
-        // If the ServiceImport CRD is not installed, or serves another version, ServiceImports are skipped. Their derived
-        // Services and EndpointSlices may still exist.
+        // If the ServiceImport CRD is not installed, or serves another version, ServiceImports are skipped. Their
+        // derived Services and EndpointSlices may still exist.
         let is_served =
             kubernetes.serves_multi_cluster().await.map_err(publish::observe::Error::from)?;
         let imports = is_served.then_some(Kind::ServiceImport);
@@ -217,8 +218,8 @@ impl Invocation<'_> {
         for kind in imports.into_iter().chain([Kind::Service, Kind::EndpointSlice]) {
             match kubernetes.objects(kind, &own_selector).await {
                 Ok(list) => objects.add_list(kind, list),
-                // A cluster that was never a member may lack the RBAC rules to read imports, so the error counts as a failed
-                // read only if `may_have_imports`.
+                // A cluster that was never a member may lack the RBAC rules to read imports, so the error counts as a
+                // failed read only if the cluster may have imports.
                 Err(error) => {
                     let unread_line = *unread(&error);
                     let outcome =

@@ -1,12 +1,11 @@
-//! The token bucket of one kind of call. It refills at a rate up to a burst, and each call takes a token.
+//! The token bucket of one kind of call. It refills at a rate, up to a burst, and each call takes a token.
 //!
 //! A new process does not know how much of the account's burst is left. It starts with a few tokens and calls at twice
 //! the rate until it has used the burst or is throttled. Other clients of the account can cause a throttle too: the
 //! first one discards the assumed burst, later ones halve the rate, which then recovers.
 //!
-//! Calls are served in the order of their arrival, those of a sync before the reads that only refresh what the process
-//! knows: the first call of each lane polls the bucket, and the others wait for its lock. A call asks for a
-//! token last, when it has everything else, so that no token waits.
+//! Calls are served in the order of their arrival, the calls of a sync before reads that only refresh the mirror. The
+//! first call of each lane polls the bucket, and the other calls wait for the lane's lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,14 +18,14 @@ use super::quota::Rate;
 
 /// The part of the burst that is used. Calls arrive closer together than they are sent, so a reserve is needed.
 const BURST_SHARE: f64 = 0.9;
-/// The tokens of a new bucket. The replies to these calls show whether more of the burst is left.
+/// The tokens of a new bucket. The replies to the calls that take them show whether more of the burst is left.
 const INITIAL_TOKENS: f64 = 2.0;
-/// How many assumed tokens of the burst a successful call releases. With one half, calls go at twice the rate, and few
-/// are in flight when a throttle ends the burst.
+/// The number of assumed tokens of the burst that a successful call releases. With one half, calls go at twice the
+/// rate, and few are in flight when a throttle ends the burst.
 const TOKENS_PER_SUCCESS: f64 = 0.5;
 /// The resolution of tokio's timers.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// Concurrent calls are throttled for the same cause, so throttles within this time count once.
+/// Throttles of concurrent calls have one cause, so throttles within this time count once.
 const THROTTLE_WINDOW: Duration = Duration::from_secs(1);
 /// The rate never falls below this part of the full rate.
 const MIN_RATE_SHARE: f64 = 1.0 / 16.0;
@@ -38,14 +37,14 @@ pub(super) struct Bucket {
     full_rate: Rate,
     per_second: f64,
     tokens: f64,
-    /// Tokens of the burst that are left if no other client of the account has used them.
+    /// The tokens of the burst that are left only if no other client of the account has used them.
     unproven: f64,
     refilled: Instant,
     last_throttle: Option<Instant>,
 }
 
 impl Bucket {
-    /// Assumes a full burst, of which the first calls have to show that it is left.
+    /// Assumes a full burst, which the first calls must prove.
     pub(super) fn new(rate: Rate, now: Instant) -> Self {
         let full_rate = Rate { burst: (rate.burst * BURST_SHARE).max(1.0), ..rate };
         let per_second = full_rate.per_second;
@@ -71,14 +70,13 @@ impl Bucket {
         Duration::from_secs_f64(1.0 / self.per_second).max(SHORTEST_WAIT)
     }
 
-    /// Takes a token for a call that does not wait for one, such as a retry of the SDK. The balance may become
-    /// negative.
+    /// Takes a token for a call that does not wait for one: a retry of the SDK. The balance may become negative.
     pub(super) fn overdraw(&mut self, now: Instant) {
         self.refill(now);
         self.tokens -= 1.0;
     }
 
-    /// A call was not throttled, so more of the burst may be left.
+    /// Records a call that was not throttled, so more of the burst may be left.
     pub(super) fn record_success(&mut self, now: Instant) {
         self.refill(now);
         let proven = self.unproven.min(TOKENS_PER_SUCCESS);
@@ -86,8 +84,8 @@ impl Bucket {
         self.tokens += proven;
     }
 
-    /// A call was throttled. If tokens were left, other clients of the account have used them; if none were, the rate
-    /// is too high.
+    /// Records a throttled call. If the bucket had tokens left, other clients of the account have used them; otherwise
+    /// the rate is too high.
     pub(super) fn record_throttle(&mut self, now: Instant) {
         self.refill(now);
         if self.last_throttle.is_some_and(|last| now - last < THROTTLE_WINDOW) {
@@ -113,12 +111,12 @@ impl Bucket {
     }
 }
 
-/// The calls that wait for a token.
+/// The priority of the calls that wait for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Changes, and the reads that they rest on.
+    /// Changes, and the reads that they are planned from.
     Sync,
-    /// Reads that refresh what the process knows.
+    /// Reads that only refresh the mirror. They wait while any call of a sync waits.
     Refresh,
 }
 
@@ -127,9 +125,9 @@ pub(super) enum Lane {
 pub(super) struct Queue {
     bucket: Mutex<Bucket>,
     lanes: [FairMutex<()>; 2],
-    /// The number of calls of a sync that wait.
+    /// The number of waiting calls of a sync.
     waiting: AtomicUsize,
-    /// Notifies waiting calls of a token that arrives before the time that they computed.
+    /// Wakes waiting calls when a token arrives earlier than they computed.
     pub(super) tokens_added: Notify,
 }
 
@@ -163,7 +161,7 @@ impl Queue {
     }
 }
 
-/// Counts a call until this is dropped: when it has its token, or is cancelled.
+/// Counts a waiting call until it has its token or is cancelled, which drops this.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -185,7 +183,7 @@ mod tests {
 
     const TEN_A_SECOND: Rate = Rate { per_second: 10.0, burst: 20.0 };
 
-    /// The number of calls that a bucket allows in `seconds` from `start`, with a try every millisecond.
+    /// Returns the number of calls that a bucket allows in `seconds` from `start`, with a try every millisecond.
     fn allowed(bucket: &mut Bucket, start: Instant, seconds: u64) -> usize {
         let moments = (1..=seconds * 1000).map(|ms| start + Duration::from_millis(ms));
         moments.map(|now| std::iter::from_fn(|| bucket.take_token(now).ok()).count()).sum()
@@ -198,7 +196,7 @@ mod tests {
         bucket
     }
 
-    /// Takes all tokens.
+    /// Takes all tokens. Returns their number.
     fn drain(bucket: &mut Bucket, now: Instant) -> usize {
         std::iter::from_fn(|| bucket.take_token(now).ok()).count()
     }

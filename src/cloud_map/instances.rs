@@ -1,5 +1,5 @@
-//! Reads the instances of Cloud Map services by `ListInstances`, many services at the same time. A read returns all
-//! pages or an error; an error is recorded in its service and does not affect the others.
+//! Reads the instances of Cloud Map services by `ListInstances`, many services concurrently. A read returns all pages
+//! or an error. An error is recorded in its service and does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,12 +28,12 @@ impl Unread {
     }
 }
 
-/// The result of a read of the instances of a service.
+/// The result of a read of a service's instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     Instances {
         instances: Instances,
-        /// The accounts that registered them.
+        /// The accounts that registered the instances.
         registered_by: BTreeSet<String>,
     },
     /// The service does not exist.
@@ -63,7 +63,7 @@ impl Reading {
         }
     }
 
-    /// Puts the instances into their service, or marks it as unreadable. One that does not exist is removed.
+    /// Puts the instances into their service, or marks it as unreadable. A service that does not exist is removed.
     pub fn enter(self, key: &ServiceKey, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
         match services.get_mut(key) {
             Some(_) if self == Self::Gone => _ = services.remove(key),
@@ -72,7 +72,7 @@ impl Reading {
         }
     }
 
-    /// Puts the instances into a service, or marks it as unreadable.
+    /// Puts the instances into a service, or marks it as unreadable. `Gone` leaves its instances as they are.
     pub fn fill(self, service: &mut CloudMapService) {
         service.read_before = None;
         match self {
@@ -102,7 +102,7 @@ impl CloudMap {
         reads.buffer_unordered(SIDE_BY_SIDE)
     }
 
-    /// All instances of a service, from the control plane; `None` if the service does not exist.
+    /// Reads all instances of a service from the control plane. Returns `None` if the service does not exist.
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
@@ -128,8 +128,8 @@ impl CloudMap {
         Ok(Some(Reading::Instances { instances, registered_by }))
     }
 
-    /// Reads single instances of a service in place of all. An error, also one about a service that does not exist, is
-    /// recorded in the service, as by [`Reading::fill`].
+    /// Reads only the instances `ids` of a service, into the service. An error is recorded in the service as by
+    /// [`Reading::fill`], even if the service does not exist.
     pub async fn read_some(&self, service: &mut CloudMapService, ids: &BTreeSet<String>) {
         let reads = ids.iter().map(|id| {
             let arn = &service.arn;
@@ -147,8 +147,8 @@ impl CloudMap {
         Reading::of(read).fill(service);
     }
 
-    /// The attributes of one instance; `None` if it does not exist. The caller already has a permit, so only the rate
-    /// limit is waited for.
+    /// Reads the attributes of one instance. Returns `None` if the instance or its service does not exist. Waits only
+    /// for the rate limit, since the caller already has a permit.
     ///
     /// # Errors
     /// Returns an error if the call fails.
@@ -167,7 +167,7 @@ impl CloudMap {
         }
     }
 
-    /// `None` if the service does not have the instance. A service that does not exist is an error.
+    /// Returns `None` if the service does not have the instance. A service that does not exist is an error.
     async fn get_instance(
         &self,
         service: &str,
@@ -188,12 +188,11 @@ impl CloudMap {
     }
 }
 
-// The tags of Cloud Map services. Those that we create get our owner tag and those of `CREATE_TAGS`. A change of a
-// service requires our owner tag, and none may have that of ECS Service Connect. Each service takes one call, so tags
-// are read only if a decision depends on them. The same holds for a service's own attributes, not those of its
-// instances: one has a note for which no instance has room.
+// The tags of Cloud Map services. A service that we create gets our owner tag and the tags of `CREATE_TAGS`. We change
+// only services with our owner tag, and do not use services with the tag of ECS Service Connect. Reading tags takes one
+// call per service, so tags are read only if a decision depends on them.
 
-/// The tag on services and namespaces that we create; its value is the owner id.
+/// The tag on services and namespaces that we create. Its value is the owner id.
 pub const OWNER_TAG: &str = "cloud-map-sync/owner";
 /// The tag of ECS on the services of Service Connect.
 const MANAGED_BY_ECS: &str = "AmazonECSManaged";
@@ -201,22 +200,23 @@ const MANAGED_BY_ECS: &str = "AmazonECSManaged";
 /// The tags of `CREATE_TAGS`, by key.
 pub type CustomTags = BTreeMap<String, String>;
 
-/// Whether an error says that a service does not exist. Cloud Map deletes none that has instances: if it finds one for
-/// one call and not for the next, its instances still count, or the guard would let others go as the rest of a few.
+/// Whether an error shows that a service was deleted. Cloud Map deletes no service that has instances, so a service
+/// with instances is kept if one call finds it and the next does not. Otherwise the guard would not count its
+/// instances, and could let a loss in other services pass as a small one.
 fn is_gone(service: &CloudMapService, error: &Error) -> bool {
     error.class == Class::NotFound && service.held() == 0
 }
 
 impl CloudMap {
-    /// The tags of a service or namespace that is created for this owner.
+    /// Returns the tags of a new service or namespace of this owner.
     pub(super) fn new_tags(&self, owner: &str) -> Result<Vec<Tag>, BuildError> {
         let custom = self.custom_tags.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let tags = [(OWNER_TAG, owner)].into_iter().chain(custom);
         tags.map(|(key, value)| Tag::builder().key(key).value(value).build()).collect()
     }
 
-    /// Reads the tags of the services under `keys` into `registry`, or the error that prevented it. A service that is gone
-    /// is removed.
+    /// Reads the tags of the services under `keys`, or the error of the read, into `registry`. Removes deleted
+    /// services.
     pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
         let read = async |service: &CloudMapService| self.tags(&service.arn).await;
         for (key, tags) in read_each(registry, keys, read).await {
@@ -229,7 +229,7 @@ impl CloudMap {
         }
     }
 
-    /// The tags of a service.
+    /// Reads the tags of a service.
     ///
     /// # Errors
     /// Returns an error if they could not be read, or if the service does not exist.

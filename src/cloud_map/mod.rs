@@ -1,9 +1,9 @@
-//! One account's AWS Cloud Map in one Region. `read` and `instances` read; `write` makes one change each; `operation`
-//! waits for the operation that a change starts. Nothing here decides anything. Every call waits for a permit of its rate
-//! limit (`quota`).
+//! One account's AWS Cloud Map in one Region. `read` and `instances` read; each function of `write` makes one change;
+//! `operation` waits for the operation that a change starts. No code here decides what to change. Every call waits for
+//! a permit of its rate limit (`quota`).
 //!
-//! Requests identify services and namespaces by ARN. Cloud Map accepts an ARN wherever it takes an id, and requires the ARN for
-//! a namespace that another account shares.
+//! Requests identify services and namespaces by ARN. Cloud Map accepts an ARN wherever it takes an id, and requires the
+//! ARN for a namespace that another account shares.
 
 mod bucket;
 mod instances;
@@ -33,7 +33,7 @@ use shared_results::EnsuredNamespaces;
 pub use shared_results::{Created, SharedResults};
 pub use write::{Accepted, NewServiceId};
 
-/// The concurrency limit of reads of services; the quotas limit the calls.
+/// The number of services that are read concurrently; `Quotas` limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
 
 /// Calls `read` for each service of `registry` that `keys` names, at most [`SIDE_BY_SIDE`] at a time.
@@ -73,19 +73,20 @@ impl CloudMap {
         }
     }
 
-    /// The same client with a recorder of its reads.
+    /// Returns a clone that records the outcomes of its reads.
     #[must_use]
     pub fn recording(&self) -> Self {
         Self { recorder: Some(Arc::default()), ..self.clone() }
     }
 
-    /// The same client for reads that only refresh what the process knows: the calls of a sync go before them.
+    /// Returns a clone for reads that only refresh the mirror. The calls of a sync take precedence.
     #[must_use]
     pub fn refreshing(&self) -> Self {
         Self { lane: Lane::Refresh, ..self.clone() }
     }
 
-    /// Waits until the line of `call` has room for `calls` calls, or for as many as it can hold, and reserves their places.
+    /// Waits until the line of `call` has room for `calls` calls, or at most for a full line, and reserves their
+    /// places.
     pub async fn enter_line(&self, call: Call, calls: usize) -> Room {
         self.quotas.enter_line(call, calls).await
     }
@@ -101,8 +102,8 @@ pub type ReadOutcomes = BTreeMap<Call, Result<(), String>>;
 
 /// Keeps the last outcome of each kind of read that a client makes.
 ///
-/// An error never replaces an allowed read. For example, a role may list the instances of every service except one that another
-/// account shares. `doctor` then reports the right as granted; the plan reports the one service.
+/// An error never replaces an allowed read. For example, a role may list the instances of every service except one that
+/// another account shares. `doctor` then reports the right as granted; the plan reports the one service.
 #[derive(Debug, Default)]
 struct OutcomeRecorder(Mutex<ReadOutcomes>);
 
@@ -123,7 +124,7 @@ impl OutcomeRecorder {
 }
 
 impl CloudMap {
-    /// The outcomes of the reads of a client with a recorder.
+    /// Returns the outcomes that a client with a recorder has kept; empty for other clients.
     pub fn outcomes(&self) -> ReadOutcomes {
         self.recorder.as_ref().map(|recorder| recorder.outcomes().clone()).unwrap_or_default()
     }
@@ -137,7 +138,7 @@ impl CloudMap {
     }
 }
 
-/// A call to Cloud Map that failed. Reports have the text of the action and the cause.
+/// A call to Cloud Map that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}")]
 pub struct Error {
@@ -155,16 +156,16 @@ pub enum Class {
     Denied,
     /// The namespace, service, instance or operation does not exist. A deregistration counts as made.
     NotFound,
-    /// A quota is used up; a retry in this run cannot help. A creation or registration is held back.
+    /// A quota is exhausted, so a retry in this run cannot help. A creation or registration is held back.
     LimitExceeded,
     /// Invalid input. A creation, registration or rewrite is held back.
     Invalid,
-    /// Any other failure, such as a throttled call after the client's retries, or a lost connection: the next run tries
-    /// again.
+    /// Any other failure, such as a lost connection, or a call that is still throttled after the client's retries. The
+    /// next run tries again.
     Other,
 }
 
-/// The error of Cloud Map or of the connection.
+/// The cause of a failed call: an error of Cloud Map or of the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{message}", code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default())]
 pub struct Cause {
@@ -174,8 +175,7 @@ pub struct Cause {
 }
 
 impl Error {
-    /// Classes an error of the SDK. The SDK does not model throttling of the control plane, so codes are compared as
-    /// text.
+    /// Classifies an error of the SDK by the text of its code: the SDK does not model throttling of the control plane.
     pub fn new<E, R>(action: impl Into<String>, error: &SdkError<E, R>) -> Self
     where
         E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
@@ -193,18 +193,18 @@ impl Error {
         Self { action: action.into(), class, source }
     }
 
-    /// An input that could not be built, or an incomplete reply.
+    /// The error of an input that could not be built, or of an incomplete reply.
     pub fn input(action: impl Into<String>, problem: &dyn fmt::Display) -> Self {
         let source = Cause { code: None, message: problem.to_string() };
         Self { action: action.into(), class: Class::Other, source }
     }
 
-    /// A reply without a required member. It must not be read as an empty list, which would deregister instances.
+    /// The error of a reply without a required member, which must not count as an empty list and deregister instances.
     pub fn missing_member(action: impl Into<String>, field: &str) -> Self {
         Self::input(action, &format!("Cloud Map's response has no field {field}"))
     }
 
-    /// The error with its cause in one line, for a report.
+    /// Returns the error with its cause in one line, for a report.
     pub fn in_full(&self) -> String {
         format!("{self}: {}", self.source)
     }
@@ -228,7 +228,7 @@ fn class(code: &str) -> Class {
 mod tests {
     use super::*;
 
-    /// The codes are those of the service's API, and of AWS's common errors.
+    /// The codes come from Cloud Map's API and from AWS's common errors.
     #[test]
     fn code_decides_the_next_step() {
         let cases = [

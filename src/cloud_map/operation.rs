@@ -1,5 +1,5 @@
-//! Waits for operations. Cloud Map accepts a registration or deregistration first and carries it out later, and an
-//! accepted one can still fail.
+//! Waits for operations. Cloud Map accepts a registration or deregistration first and carries it out later, when it can
+//! still fail.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,8 @@ use crate::model::NamespaceKind;
 /// The longest time to wait for one operation.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// The timing of operations by call and kind of namespace: records in Route 53 take longer than an instance of an HTTP
-/// namespace.
+/// The timing of operations by call and kind of namespace: writing records to Route 53 takes longer than an instance of
+/// an HTTP namespace.
 #[derive(Debug, Default)]
 pub(super) struct Timings(Mutex<BTreeMap<(Call, NamespaceKind), Arc<OperationTiming>>>);
 
@@ -31,22 +31,21 @@ impl Timings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     Success {
-        /// The id of the namespace that it was about, if Cloud Map returned it.
+        /// The id of the operation's namespace, if Cloud Map returned it.
         namespace: Option<String>,
     },
     Fail {
-        /// For instance `INVALID_CHANGE_BATCH`.
+        /// Cloud Map's error code, such as `INVALID_CHANGE_BATCH`.
         code: String,
         message: String,
     },
-    /// Still under way at the end of the waiting time.
+    /// The operation had not ended when the wait ended.
     Pending,
 }
 
 impl CloudMap {
-    /// Waits for the end of an operation that `call` started in a namespace of this kind, for at most 60 seconds and
-    /// not past `until`. `owner` is the account of the namespace: without it Cloud Map does not find an operation in a
-    /// shared namespace.
+    /// Waits for the end of an operation that `call` started in a namespace of this kind, at most 60 seconds and not
+    /// past `until`. `owner` is the account of a shared namespace, without which Cloud Map does not find the operation.
     ///
     /// # Errors
     /// Returns an error if `GetOperation` fails.
@@ -63,7 +62,7 @@ impl CloudMap {
             let start = Instant::now();
             let _probe = timing.first_poll(start).await;
             loop {
-                // Boxed to keep the future small: thousands of them wait for this permit at once.
+                // Boxed to keep this future small: thousands of futures wait here for a permit at once.
                 let permit = self.permit(Call::GetOperation).await;
                 let polled = Box::pin(self.poll(permit, operation, owner)).await?;
                 if let Some((ended, duration)) = polled {
@@ -76,7 +75,7 @@ impl CloudMap {
         timeout_at(until, ended).await.unwrap_or(Ok(Ended::Pending))
     }
 
-    /// The result and the duration of an operation; `None` while it is under way.
+    /// Returns the result and the duration of an operation, or `None` if it has not ended.
     async fn poll(
         &self,
         _permit: Permit<'_>,
@@ -105,30 +104,30 @@ impl CloudMap {
     }
 }
 
-/// From acceptance to end by Cloud Map's clock, which leaves out the time between two polls.
+/// Returns the time from acceptance to end by Cloud Map's clock, which excludes the delay until the poll.
 fn duration(operation: &Operation) -> Option<Duration> {
     let accepted = operation.create_date?;
     let ended = operation.update_date?;
     Duration::try_from_secs_f64(ended.as_secs_f64() - accepted.as_secs_f64()).ok()
 }
 
-// Decides when to poll an operation, from the durations of recent operations of its kind: at the time when it has
-// probably ended, which takes less than two polls on average. If no duration is known, one operation is polled early,
-// and the others wait for its result.
+// Decides when to poll an operation: when it has probably ended, judging by the durations of recent operations of its
+// kind. This takes less than two polls on average. If no duration is known, one operation is polled early, and the
+// others wait for its result.
 
-/// The number of recent durations: few enough to follow a change of Cloud Map's speed.
+/// The number of durations that are kept: few enough to follow a change of Cloud Map's speed.
 const MAX_DURATIONS: usize = 20;
-/// The number of durations from which their median is used.
+/// The number of durations from which on `UNKNOWN` does not limit the median.
 const MIN_DURATIONS: usize = 10;
-/// The longest wait for a first poll while there are fewer durations.
+/// The longest wait for a first poll while fewer than `MIN_DURATIONS` durations are known.
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The wait of the operation that is polled early.
+/// The wait before the first poll of the operation that is polled early.
 const EARLY: Duration = Duration::from_millis(100);
-/// The shortest wait for a first poll if durations are known: a call takes about as long.
+/// The shortest wait for a first poll if durations are known: about the time of one call.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// The factor by which a poll comes after the expected end, since durations vary.
+/// The factor that moves a poll after the expected end, since durations vary.
 const MARGIN: f64 = 1.1;
-/// The polls of an operation that takes longer than all recent ones.
+/// The ages at which an operation is polled that takes longer than all recent ones.
 const LATER: [Duration; 6] = [
     Duration::from_secs(1),
     UNKNOWN,
@@ -137,7 +136,7 @@ const LATER: [Duration; 6] = [
     Duration::from_secs(40),
     LAST,
 ];
-/// The last poll before the caller gives up after a minute.
+/// The age of the last poll: the caller gives up after a minute.
 const LAST: Duration = Duration::from_secs(57);
 
 /// The timing of one kind of operation.
@@ -149,8 +148,8 @@ pub(super) struct OperationTiming {
 }
 
 impl OperationTiming {
-    /// Waits until the first poll of an operation that was accepted at `start`. The operation that gets the guard is
-    /// the probe: the others wait until it has ended, but not longer than `UNKNOWN`.
+    /// Waits until the first poll of an operation that was accepted at `start`. If no duration is known, the operation
+    /// that gets the lock is the probe; the others wait until it has ended, at most `UNKNOWN`.
     pub(super) async fn first_poll(&self, start: Instant) -> Option<Probe<'_, ()>> {
         let due = start + UNKNOWN;
         while self.median().is_none() {
@@ -160,7 +159,7 @@ impl OperationTiming {
                 return Some(probe);
             }
         }
-        // Operations that end during the wait may move the poll.
+        // The median may change while this waits, because other operations end.
         loop {
             let median = self.median().unwrap_or(UNKNOWN);
             sleep_until(start + median).await;
@@ -170,8 +169,9 @@ impl OperationTiming {
         }
     }
 
-    /// The age of the next poll of an operation that had not ended at `age`: the median of the durations above it, when
-    /// half of such operations have ended. A single slow one cannot delay the poll by more than `age`.
+    /// Returns the age for the next poll of an operation that had not ended at `age`: the median of the longer
+    /// durations, when half of such operations have ended. A single slow operation delays the poll by at most `age` or
+    /// `UNKNOWN`, whichever is longer.
     pub(super) fn next_poll(&self, age: Duration) -> Duration {
         let soonest = age.mul_f64(MARGIN);
         let longer: Vec<Duration> =
@@ -192,7 +192,7 @@ impl OperationTiming {
         durations.push_back(duration.mul_f64(MARGIN));
     }
 
-    /// The wait for a first poll; `None` if no duration is known.
+    /// Returns the wait for a first poll, or `None` if no duration is known.
     fn median(&self) -> Option<Duration> {
         let sorted = self.sorted();
         let longest = if sorted.len() < MIN_DURATIONS { UNKNOWN } else { Duration::MAX };
@@ -210,7 +210,7 @@ impl OperationTiming {
     }
 }
 
-/// The median of sorted durations, the upper one of two.
+/// Returns the median of sorted durations: the upper one of two.
 fn median(sorted: &[Duration]) -> Option<Duration> {
     sorted.get(sorted.len() / 2).copied()
 }
@@ -309,7 +309,7 @@ mod tests {
         for (known, duration, polls, seen) in [
             // Slower than all recent ones: polled again after one second and after five.
             (vec![0.1; 20], 3.0, 3, 5.0),
-            // One of two groups, the slow one.
+            // Durations of two groups: this operation is of the slow one.
             ([vec![0.1; 12], vec![3.0; 8]].concat(), 3.0, 2, 3.3),
             // A single slow operation does not predict another one.
             ([vec![2.0; 19], vec![55.0]].concat(), 3.0, 2, 7.2),

@@ -1,12 +1,12 @@
 //! Permits to make calls within the rate limits of an account: one token bucket for each kind of call, shared by all
-//! clients of that account and Region in this process. The calls of a sync are served in order, and before the reads that
-//! refresh what the process knows. A group of Services waits in a [`Line`] before it reads and sends its changes, so that
-//! they rest on a read of a moment ago when they get their tokens.
-//! The SDK's retries and throttles are reported to the buckets, and counted.
+//! clients of that account and Region in this process. The calls of a sync are served in order, and before reads that
+//! only refresh the mirror. A group of Services waits in a [`Line`] before it reads again and makes its changes, so
+//! that the read is recent when the changes get their tokens. The SDK's retries and throttles are counted and reported
+//! to the buckets.
 //!
-//! AWS publishes no limits of the control plane: these are the default limits of its own MCS controller
-//! (aws-cloud-map-mcs-controller-for-k8s, pkg/cloudmap/ratelimiter.go). A call that is not listed there has the limit of the
-//! most similar call.
+//! AWS publishes no limits of the control plane. The limits here are the defaults of AWS's own MCS controller
+//! (aws-cloud-map-mcs-controller-for-k8s, pkg/cloudmap/ratelimiter.go). A call that is not listed there has the limit
+//! of the most similar call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::bucket::{Bucket, Lane, Queue};
 use crate::model::{Traffic, words};
 
 words! {
-    /// One kind of call, by the name of its operation in Cloud Map.
+    /// A kind of call, named after its operation in Cloud Map's API.
     pub enum Call {
         ListNamespaces = "ListNamespaces",
         ListServices = "ListServices",
@@ -43,7 +43,7 @@ words! {
     }
 }
 
-/// A rate limit: calls per second over time, and at once after a pause.
+/// A rate limit: the sustained calls per second, and the calls that may be made at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     pub per_second: f64,
@@ -51,7 +51,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The time that the limit alone forces on a number of calls after a pause.
+    /// Returns the minimum time that `calls` calls take under this limit after a pause.
     pub fn forced_time(self, calls: usize) -> Duration {
         let calls = f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
         Duration::from_secs_f64(((calls - self.burst) / self.per_second).max(0.0))
@@ -59,7 +59,7 @@ impl Rate {
 }
 
 impl Call {
-    /// The limit of an account in one Region.
+    /// Returns the limit of an account in one Region.
     pub fn rate(self) -> Rate {
         let (per_second, burst) = match self {
             Self::ListNamespaces | Self::CreateHttpNamespace => (0.5, 5.0),
@@ -70,7 +70,7 @@ impl Call {
             | Self::GetService
             | Self::GetInstance => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),
-            // The only limit that AWS publishes, as a quota.
+            // The only limit that AWS publishes: it is a quota.
             Self::DiscoverInstances => (1000.0, 2000.0),
             Self::CreateService | Self::UpdateService => (5.0, 50.0),
             Self::RegisterInstance | Self::DeregisterInstance => (50.0, 100.0),
@@ -79,13 +79,13 @@ impl Call {
     }
 }
 
-/// The concurrency limit of all calls together. Each has its own connection, and a function on Lambda has 1,024 file
+/// The limit of concurrent calls of all kinds. Each call has its own connection, and a Lambda function has 1,024 file
 /// descriptors.
 pub(super) const MAX_CONCURRENCY: usize = 64;
-/// A rate beyond reach.
+/// A rate that no caller reaches.
 const UNLIMITED: Rate = Rate { per_second: 1e6, burst: 1e6 };
 
-/// The share of an account's rate limits that this process may use, in whole thousandths. Above 1 there is no limit.
+/// The share of an account's rate limits that this process may use, rounded to thousandths. Above 1 there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuotaShare(f64);
 
@@ -96,7 +96,7 @@ impl QuotaShare {
         (0.001..=1e6).contains(&share).then_some(Self(share))
     }
 
-    /// The number of calls of one kind in a time, over a longer time: at most those that the account allows.
+    /// Returns the number of calls of one kind that `time` allows without the burst. A share above 1 counts as 1.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -107,7 +107,7 @@ impl QuotaShare {
         (rate.per_second * time.as_secs_f64()).round() as usize
     }
 
-    /// The part of a rate limit.
+    /// Returns the share of a rate limit.
     pub fn apply_to(self, rate: Rate) -> Rate {
         if self.0 > 1.0 {
             return UNLIMITED;
@@ -117,7 +117,7 @@ impl QuotaShare {
 }
 
 impl Default for QuotaShare {
-    /// One half: the limits are those of the account, and ECS uses them too.
+    /// One half: the limits are the account's, and other clients such as ECS use them too.
     fn default() -> Self {
         Self(0.5)
     }
@@ -129,21 +129,21 @@ pub struct Quotas {
     queues: BTreeMap<Call, Queue>,
     lines: BTreeMap<Call, Line>,
     concurrency: Semaphore,
-    /// The calls since the start of the process, including the retries of the SDK; the traffic of one invocation is a
+    /// The calls since the start of the process, including the SDK's retries. The traffic of one invocation is the
     /// difference of two reads.
     calls: AtomicUsize,
     throttles: AtomicUsize,
 }
 
-/// The calls of one kind that have a place before the bucket. Without it, 1,000 groups would read and plan at a time, and
-/// the plan of the last one would be old for most of the run.
+/// A limited number of places before the bucket of one kind of call. Without it, 1,000 groups would read and plan at
+/// once, and the plan of the last group would be stale for most of the run.
 #[derive(Debug)]
 struct Line {
     places: Arc<Semaphore>,
     length: u32,
 }
 
-/// The time in which the calls of a full line get their tokens.
+/// The length of a line, as the time in which the calls of a full line get their tokens.
 const LINE: Duration = Duration::from_millis(500);
 
 impl Line {
@@ -164,19 +164,19 @@ impl Line {
     }
 }
 
-/// Places of calls in a line; each is left when the call has its token, or when this is dropped.
+/// The places of calls in a line, freed on drop. A caller drops a place when the call has its token.
 #[derive(Debug, Default)]
 pub struct Room(Option<OwnedSemaphorePermit>);
 
 impl Room {
-    /// The place of one of its calls. There is none if the calls are more than the line has room for.
+    /// Splits off the place of one call; empty if the line was too short to hold all calls.
     #[must_use]
     pub fn split(&mut self) -> Self {
         Self(self.0.as_mut().and_then(|places| places.split(1)))
     }
 }
 
-/// A permit to make one call; held until the call has ended.
+/// A permit to make one call. Hold it until the call has ended.
 #[derive(Debug)]
 pub struct Permit<'a> {
     _held: Option<SemaphorePermit<'a>>,
@@ -205,17 +205,17 @@ impl Quotas {
         Permit { _held: self.concurrency.acquire().await.ok() }
     }
 
-    /// Waits for the rate limit alone.
+    /// Waits only for the rate limit.
     pub(super) async fn wait_for_rate(&self, call: Call, lane: Lane) {
         self.queues[&call].take_token(lane).await;
     }
 
-    /// Waits for room in the line before a number of calls, or before as many as the line has room for.
+    /// Waits for `calls` places in the line of `call`, or at most for all its places.
     pub(super) async fn enter_line(&self, call: Call, calls: usize) -> Room {
         self.lines[&call].enter(calls).await
     }
 
-    /// The calls of this process since its start.
+    /// Returns the calls and throttles since the start of this process.
     pub fn traffic(&self) -> Traffic {
         let [calls, throttles] =
             [&self.calls, &self.throttles].map(|counter| counter.load(Ordering::Relaxed));
@@ -233,12 +233,12 @@ impl Quotas {
     }
 }
 
-/// Cloud Map's error codes of throttling. The SDK models them for discovery only.
+/// Cloud Map's error codes for throttling. The SDK models them only for discovery.
 pub(super) const THROTTLES: [&str; 3] =
     ["ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"];
 
-/// Reports every attempt of every call to the token buckets. The SDK's backoff delays one call; the buckets slow down
-/// the calls that follow.
+/// Reports every attempt of every call to the token buckets. The SDK's backoff delays only the retried call; the
+/// buckets slow down the calls that follow.
 #[derive(Debug)]
 pub(super) struct AttemptObserver(pub(super) Arc<Quotas>);
 
@@ -295,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    /// The seconds until the last of this number of calls has its permit.
+    /// Returns the seconds until the last of `calls` calls has its permit.
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
         let quotas = Quotas::new(share);
         let start = Instant::now();
@@ -310,7 +310,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_go_at_the_account_s_rate_times_the_share() {
         let share = |share| QuotaShare::new(share).expect("a share");
-        // 90 at once and 50 a second; 45 and 25; all at once.
+        // 90 at once and then 50 a second; 45 and 25; all at once.
         assert_eq!(seconds(share(1.0), Call::RegisterInstance, 1090).await, 20);
         assert_eq!(seconds(QuotaShare::default(), Call::RegisterInstance, 1045).await, 40);
         assert_eq!(seconds(share(1.001), Call::RegisterInstance, 100_000).await, 0);
@@ -337,7 +337,7 @@ mod tests {
             task.await.expect("no panic");
         }
         let order = order.lock().expect("no panic");
-        // The first tokens were taken before it arrived.
+        // The first three tokens were taken before the call of the sync arrived.
         assert_eq!(order.iter().position(|name| *name == "sync"), Some(3), "{order:?}");
         assert_eq!(order.len(), 61);
     }

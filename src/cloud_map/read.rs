@@ -1,9 +1,9 @@
-//! Reads the namespaces of Cloud Map, the services of a namespace or of all, and the namespace of a service, by
-//! `ListNamespaces`, `ListServices` and `GetService`. A read returns all pages or an error: a partial list would look
-//! like deleted services. A summary without the fields that identify its namespace or service is dropped.
+//! Reads namespaces, the services of one or of all namespaces, and single services, by `ListNamespaces`, `ListServices`
+//! and `GetService`. A read returns all pages or an error: with a partial list the missing services would count as
+//! deleted. A summary without the fields that identify its namespace or service is dropped.
 //!
-//! Clients of Cloud Map call `DiscoverInstances`. `explain` calls it to show what those clients see. Its result is eventually
-//! consistent, so no change is based on it.
+//! Clients of Cloud Map call `DiscoverInstances`, and `explain` calls it to show what they see. The result is
+//! eventually consistent, so no change is based on it.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -24,20 +24,20 @@ use crate::model::{
 #[derive(Debug)]
 pub struct ListedNamespace {
     pub namespace: Namespace,
-    /// The number of its services as Cloud Map counts them, which may lag behind changes.
+    /// The number of its services, which may lag behind changes; `None` if Cloud Map did not return it.
     pub service_count: Option<usize>,
 }
 
-/// A service as `ListServices` returns it. The response does not say which namespace it belongs to.
+/// A service as `ListServices` returns it. The response does not contain the namespace.
 #[derive(Debug)]
 pub struct ListedService {
-    /// The account of the namespace.
+    /// The account that owns the namespace.
     pub namespace_account: Option<String>,
     pub service: CloudMapService,
 }
 
 impl CloudMap {
-    /// The visible namespaces.
+    /// Lists the namespaces that the client's role can see.
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
@@ -53,10 +53,11 @@ impl CloudMap {
         Ok(lists.into_iter().flatten().filter_map(namespace).collect())
     }
 
-    /// Streams the services of `namespace`, or of all namespaces if it is `None`, page by page. Instances are not read.
+    /// Streams the services of `namespace`, or of all namespaces for `None`, page by page. Does not read instances.
     ///
     /// # Errors
-    /// Returns an error if the request cannot be built. Each item of the stream is an error if its page could not be read.
+    /// Returns an error if the request cannot be built. Each item of the stream is an error if its page could not be
+    /// read.
     pub fn services<'a>(
         &'a self,
         namespace: Option<&Namespace>,
@@ -87,7 +88,7 @@ impl CloudMap {
         }))
     }
 
-    /// The id of the namespace of a service; `None` if the service does not exist.
+    /// Reads the id of a service's namespace. Returns `None` if the service does not exist.
     ///
     /// # Errors
     /// Returns an error if the service could not be read.
@@ -98,7 +99,7 @@ impl CloudMap {
         id.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId"))
     }
 
-    /// A service by its ARN, without instances, and the id of its namespace; `None` if it does not exist.
+    /// Reads a service by its ARN, without instances, and the id of its namespace. Returns `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error if it could not be read.
@@ -130,9 +131,9 @@ impl CloudMap {
         }
     }
 
-    /// Streams the pages of a list. Takes a rate-limit permit for each page, so a long list does not block urgent calls.
-    /// `token` returns the next token of a page. The SDK's paginator ends silently when a token repeats; the stream ends with
-    /// an error then, since the list is incomplete.
+    /// Streams the pages of a list. Takes a rate-limit permit for each page, so that a long list does not block urgent
+    /// calls. `token` returns the next token of a page. If a token repeats, the SDK's paginator ends silently; the list
+    /// is incomplete, so the stream ends with an error.
     pub(super) fn pages<Page, Problem>(
         &self,
         call: Call,
@@ -153,7 +154,8 @@ impl CloudMap {
         })
     }
 
-    /// The instances of a service. Without the health filter `ALL`, Cloud Map may return only healthy ones.
+    /// Discovers the instances of a service. Without the health filter `ALL`, Cloud Map may return only healthy
+    /// instances.
     ///
     /// # Errors
     /// Returns an error if the call fails.
@@ -183,7 +185,7 @@ fn repeated_token(call: Call) -> Error {
     Error::input(format!("read all pages of {call:?}"), &problem)
 }
 
-/// Returns `None` if the summary has no id, ARN or name.
+/// Converts a summary. Returns `None` if it has no id, ARN or name.
 fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
     let service_count = summary.service_count.and_then(|count| count.try_into().ok());
     let kind = match summary.r#type {
@@ -202,7 +204,7 @@ fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
     Some(ListedNamespace { namespace, service_count })
 }
 
-/// A service with the account of its namespace; `None` if the summary has no ARN or name.
+/// Converts a summary, with the account of the namespace. Returns `None` if it has no ARN or name.
 fn owned_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
     let namespace_account = summary.resource_owner.take();
     service(summary).map(|service| ListedService { namespace_account, service })
@@ -222,7 +224,7 @@ fn summary(service: api::Service) -> api::ServiceSummary {
         .build()
 }
 
-/// A service whose instances, health and tags are unread; `None` if the summary has no ARN or name.
+/// Converts a summary into a service without instances and tags. Returns `None` if it has no ARN or name.
 fn service(summary: api::ServiceSummary) -> Option<CloudMapService> {
     let listed = || summary.dns_config.iter().flat_map(api::DnsConfig::dns_records);
     let records = listed().map(api::DnsRecord::r#type).fold(Records::default(), with_record);
@@ -262,14 +264,14 @@ fn health_check(config: api::HealthCheckConfig) -> HealthCheck {
     }
 }
 
-/// The largest `MaxResults` of DiscoverInstances, which has no pagination. A service cannot have more instances either.
+/// The largest `MaxResults` of DiscoverInstances, which has no pagination. A service cannot have more instances.
 const MAX_RESULTS: u16 = 1000;
 
 /// The health of discovered instances, by instance id.
 pub type Discovered = BTreeMap<String, String>;
 
-/// The SDK puts `data-` before the host of a discovery request. With an IP address or `localhost` such a host cannot be
-/// resolved, so the prefix is removed.
+/// Removes the prefix `data-`, which the SDK adds to the host of a discovery request, from an IP address or
+/// `localhost`: a host with the prefix could not be resolved.
 #[derive(Debug)]
 pub struct StripDataPrefix;
 
@@ -292,7 +294,7 @@ impl Intercept for StripDataPrefix {
     }
 }
 
-/// The URI without the prefix; `None` if the host is neither an IP address nor `localhost`.
+/// Returns the URI without the prefix, or `None` unless an IPv4 address or `localhost` follows the prefix.
 fn without_prefix(uri: &str) -> Option<String> {
     let parsed: http::Uri = uri.parse().ok()?;
     let host = parsed.host()?.strip_prefix("data-")?;

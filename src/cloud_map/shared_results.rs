@@ -1,10 +1,10 @@
 //! The results of calls that all groups of an invocation share.
 //!
-//! - The namespaces that it has created or found, each at most once.
-//! - The Cloud Map services that it has created, so that the groups of several clusters that need the same one create it
-//!   once: an account may create five a second, and each refused creation costs reads besides.
-//! - The namespaces that are full, as a refusal has shown: no API reports what they can take, and a refused call counts
-//!   against the rate limit of the account.
+//! - The namespaces that the invocation has created or found, each at most once.
+//! - The Cloud Map services that the invocation has created. Groups of several clusters that need one service create it
+//!   once: the rate limit is five creations a second, and each refused creation costs further reads.
+//! - The namespaces that a refusal has shown to be full. No API reports their free capacity, and a refused call counts
+//!   against the account's rate limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +18,9 @@ use crate::model::{NewService, ServiceKey, ServiceKind, ServiceName};
 /// The results of calls that all groups of an invocation share.
 #[derive(Debug, Default)]
 pub struct SharedResults {
-    /// The namespaces that clusters asked for.
+    /// The namespaces that clusters need and that were missing.
     pub namespaces: EnsuredNamespaces,
-    /// The services that were created.
+    /// The services that were created, or that other clients had created.
     pub services: NewServices,
     /// The namespaces that have refused an instance.
     pub full_namespaces: FullNamespaces,
@@ -28,7 +28,7 @@ pub struct SharedResults {
 
 type CreatedNamespace = OnceCell<Result<String, Arc<Error>>>;
 
-/// For each namespace name, its id or the error of its creation.
+/// For each namespace name, the namespace's id or the error of its creation.
 #[derive(Debug, Default)]
 pub struct EnsuredNamespaces(Mutex<BTreeMap<String, Arc<CreatedNamespace>>>);
 
@@ -38,17 +38,17 @@ impl EnsuredNamespaces {
         cells.entry(name.to_owned()).or_default().clone()
     }
 
-    /// Returns the id of a namespace that this invocation created or found. Cloud Map accepts the id wherever it accepts the
+    /// Returns the id of a namespace that this invocation created or found. Cloud Map accepts the id in place of the
     /// ARN.
     pub fn reference(&self, name: &str) -> Option<String> {
         self.cell(name).get()?.as_ref().ok().cloned()
     }
 }
 
-/// The ARN of the namespace, the name and the owner in the tag.
+/// The namespace's ARN, the service's name, and the owner in its tag.
 type Key = (String, ServiceName, String);
 
-/// The services of an invocation.
+/// The services that this invocation created or found to exist.
 #[derive(Debug, Default)]
 pub struct NewServices {
     creations: Mutex<BTreeMap<Key, Arc<OnceCell<Created>>>>,
@@ -56,7 +56,7 @@ pub struct NewServices {
     already_existing: Mutex<BTreeMap<ServiceKey, String>>,
 }
 
-/// A service that was created.
+/// A service that this invocation created.
 #[derive(Clone, Debug)]
 pub struct Created {
     pub arn: String,
@@ -65,9 +65,9 @@ pub struct Created {
 }
 
 impl NewServices {
-    /// Returns the cell that holds the created service; the first group that needs the service fills it. `read_started_at` is
-    /// the time at which the caller's read started. If the service was created before `read_started_at` and the read did not
-    /// find it, it has been deleted since, and the cell is reset.
+    /// Returns the cell of a service to create. The first group that needs the service fills the cell.
+    /// `read_started_at` is the start of the caller's read, which did not find the service. If the service was created
+    /// before that, it has been deleted since, and the cell is reset.
     pub fn creation(
         &self,
         namespace: &str,
@@ -92,19 +92,20 @@ impl NewServices {
             .insert(key.clone(), id);
     }
 
-    /// The id of a service whose creation was refused because it already exists.
+    /// Returns the id of a service whose creation was refused because it already exists.
     pub fn already_existing(&self, key: &ServiceKey) -> Option<String> {
         self.already_existing.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 }
 
 impl Created {
-    /// A service that has just been created as it was wanted.
+    /// A service that has just been created with the settings of `wanted`.
     pub fn new(arn: String, wanted: &NewService) -> Self {
         Self { arn, service: wanted.clone(), at: Instant::now() }
     }
 
-    /// Returns whether the created service has the settings that `wanted` asks for, so that another group can use it.
+    /// Whether the created service has the settings of `wanted`, so that another group can use it. The TTL and routing
+    /// policy count only for a service with DNS records.
     pub fn matches(&self, wanted: &NewService) -> bool {
         let settings = |service: &NewService| {
             let of_records = match service.kind {
@@ -117,7 +118,7 @@ impl Created {
     }
 }
 
-/// The namespaces, by id, that have refused an instance in this invocation, each with the message of Cloud Map.
+/// The namespaces, by id, that have refused an instance in this invocation, each with Cloud Map's message.
 #[derive(Debug, Default)]
 pub struct FullNamespaces(Mutex<BTreeMap<String, String>>);
 
@@ -127,7 +128,7 @@ impl FullNamespaces {
         refused.entry(namespace.to_owned()).or_insert_with(|| message.to_owned());
     }
 
-    /// The message of a namespace that is full.
+    /// Returns Cloud Map's message if the namespace is full.
     pub fn refusal(&self, namespace: &str) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned()
     }
@@ -158,7 +159,7 @@ mod tests {
     fn turn_that_wants_other_settings_does_not_take_the_service_for_its_own() {
         let with_records = ServiceKind::Dns(Records { a: true, ..Records::default() });
         let created = Created::new("arn".to_owned(), &wanted(ServiceKind::Http, 60));
-        // The TTL is of records, which an HTTP service has not.
+        // The TTL belongs to DNS records, which an HTTP service does not have.
         assert!(created.matches(&wanted(ServiceKind::Http, 60)));
         assert!(created.matches(&wanted(ServiceKind::Http, 5)));
         assert!(!created.matches(&wanted(with_records, 60)));

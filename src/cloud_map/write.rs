@@ -1,6 +1,6 @@
-//! Registers and deregisters an instance; creates, updates and deletes a service: one call each, whose result is returned.
-//! Creates a missing HTTP namespace, and waits for it: the Services that need the same one share the result. The plan has
-//! decided whether the call may be made.
+//! Registers or deregisters an instance, and creates or updates a service: one call each, whose result is returned.
+//! Creates a missing HTTP namespace and waits for it; Services that need the same namespace share the result. The plan
+//! has already decided whether the call may be made.
 
 use std::error::Error as StdError;
 use std::fmt::Debug;
@@ -19,12 +19,12 @@ use crate::model::{
     description,
 };
 
-/// The id of the operation that a call returns.
+/// The operation that a call started, or that blocks it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// The operation of this call.
+    /// The id of the operation that this call started.
     Operation(String),
-    /// Another operation on the same object is under way.
+    /// The id of another operation on the same object, which is under way.
     Busy(String),
 }
 
@@ -66,7 +66,7 @@ impl CloudMap {
     /// Creates a service in the namespace with the ARN `namespace`.
     ///
     /// # Errors
-    /// Returns an error if Cloud Map refuses it for another reason than that it exists.
+    /// Returns an error if the call fails, unless the service already exists.
     pub async fn create_service(
         &self,
         _permit: Permit<'_>,
@@ -106,8 +106,8 @@ impl CloudMap {
         }
     }
 
-    /// Changes the TTL of a service's records. Cloud Map deletes every setting that such a call leaves out, so all
-    /// settings are sent again. Only `HealthCheckCustomConfig` is no part of the call, and stays.
+    /// Changes the TTL of a service's records. Cloud Map deletes every setting that the call omits, so all settings are
+    /// sent again. Only `HealthCheckCustomConfig` is not part of the call and stays.
     ///
     /// # Errors
     /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
@@ -124,10 +124,10 @@ impl CloudMap {
         accepted(answer.map(|output| output.operation_id), action)
     }
 
-    /// The reference of the HTTP namespace `name`, which is created if it does not exist.
+    /// Returns the id of the HTTP namespace `name`. Creates the namespace if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if the namespace could not be created or found before `until`; it is of class
+    /// Returns an error if the namespace could not be created or found before `until`. The error's class is
     /// [`super::Class::NotFound`] if the namespace is being deleted.
     pub async fn ensure_namespace(
         &self,
@@ -141,9 +141,9 @@ impl CloudMap {
         cell.get_or_init(create).await.clone()
     }
 
-    /// The id comes from the operation or the refusal: a list may not show the namespace yet. The one of another client
-    /// is read, since it may be of another type, or gone. A refusal names the operation of that client, which may have
-    /// ended, or the namespace that has the name, also while it is being deleted.
+    /// Creates the namespace. Its id comes from the operation or from the refusal, since a list may not show it yet. A
+    /// refusal names the operation of another client, which may have ended, or the namespace that has the name, even
+    /// while it is being deleted. Another client's namespace is read, since it may be of another type or deleted.
     async fn create_namespace(
         &self,
         name: &str,
@@ -171,7 +171,7 @@ impl CloudMap {
         self.http_namespace(of_another, name).await
     }
 
-    /// The id of the namespace that an operation has created.
+    /// Waits for an operation and returns the id of the namespace that it created.
     async fn created_by(
         &self,
         operation: &str,
@@ -190,7 +190,7 @@ impl CloudMap {
         Err(Error::input(creation_of(name), &problem))
     }
 
-    /// A namespace that another client created or creates, if it is of the type HTTP.
+    /// Returns the id of a namespace that another client created, if its type is HTTP.
     async fn http_namespace(&self, id: String, name: &str) -> Result<String, Error> {
         let _permit = self.permit(Call::GetNamespace).await;
         let read = self.client.get_namespace().id(&id).send().await;
@@ -213,7 +213,7 @@ fn creation_of(namespace: &str) -> String {
     format!("create the Cloud Map namespace {namespace}")
 }
 
-/// The operation that Cloud Map began, or the one that is in its way.
+/// Returns the operation that Cloud Map started, or the operation that blocks it.
 fn accepted<E, R>(
     answer: Result<Option<String>, SdkError<E, R>>,
     action: impl Fn() -> String,
@@ -232,22 +232,22 @@ where
     }
 }
 
-/// The operation on the same object that a refusal names.
+/// Returns the operation on the same object that a refusal names.
 fn duplicate_of<E: StdError + 'static, R>(error: &SdkError<E, R>) -> Option<&str> {
     refusal(error).and_then(DuplicateRequest::duplicate_operation_id)
 }
 
-/// The refusal of this kind: the error of each call has it as its source.
+/// Returns the refusal of type `T`, which is the source of the call's error.
 fn refusal<T: StdError + 'static, E: StdError + 'static, R>(error: &SdkError<E, R>) -> Option<&T> {
     error.as_service_error()?.source()?.downcast_ref()
 }
 
-/// The answer to the creation of a service.
+/// The result of the creation of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewServiceId {
-    /// Its ARN.
+    /// The service was created; its ARN.
     Created(String),
-    /// Another client created it first; its id, if Cloud Map names it.
+    /// Another client created the service first; its id, if Cloud Map returned it.
     Exists(Option<String>),
 }
 

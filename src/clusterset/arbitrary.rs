@@ -1,4 +1,4 @@
-//! Random members, exports and endpoints as Kubernetes allows them.
+//! Generators of random members, exports and endpoints that Kubernetes allows.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub fn clusterset() -> impl Strategy<Value = ClustersetId> {
     "[A-Za-z0-9._-]{1,128}".prop_map(|text| ClustersetId::parse(&text).expect("an id"))
 }
 
-/// Kubernetes has whole seconds.
+/// A time in whole seconds, the precision of Kubernetes.
 pub fn time() -> impl Strategy<Value = Timestamp> {
     (0..4_102_444_800_i64).prop_map(|second| Timestamp::from_second(second).expect("a time"))
 }
@@ -58,7 +58,7 @@ fn port() -> impl Strategy<Value = ExportedPort> {
     )
 }
 
-/// Any text, and long texts of the characters that JSON or Cloud Map treat in a special way.
+/// Any text, or a long text of characters that JSON or Cloud Map treats specially.
 fn text() -> impl Strategy<Value = String> {
     let any = prop::collection::vec(any::<char>(), 0..40).prop_map(String::from_iter);
     prop_oneof![4 => any, 1 => "[ \\\\\"\t\n\u{7f}a\u{e9}\u{1f980}]{0,900}", 1 => " {0,3000}"]
@@ -88,7 +88,7 @@ fn properties() -> impl Strategy<Value = Properties> {
     )
 }
 
-/// An export with a record.
+/// An export whose properties are known, as from a record.
 pub fn export() -> impl Strategy<Value = Export> {
     let kind = prop::sample::select(vec![ImportType::ClusterSetIp, ImportType::Headless]);
     let families = [[Family::V4, Family::V6], [Family::V6, Family::V4]];

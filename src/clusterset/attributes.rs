@@ -1,9 +1,10 @@
-//! The attributes of an exported instance, as AWS's controller writes them
-//! (<https://github.com/aws/aws-cloud-map-mcs-controller-for-k8s>, pkg/model/types.go), so that its importers read our
-//! instances and ours read its. [`write()`] makes them, without our marks, and [`read()`] reads them.
+//! The attributes of an exported instance, in the format of AWS's controller
+//! (<https://github.com/aws/aws-cloud-map-mcs-controller-for-k8s>, pkg/model/types.go): its importers read our
+//! instances, and ours read its instances. [`write()`] makes the attributes, without our marks, and [`read()`] reads
+//! them.
 //!
-//! An instance is one address, one port of the endpoint and the Service's port that leads to it. All attributes but
-//! `HOSTNAME` and `NODENAME` are mandatory for the reader of AWS's controller.
+//! An instance is one address, one port of the endpoint and the Service's port that leads to it. The reader of AWS's
+//! controller requires all attributes except `HOSTNAME` and `NODENAME`.
 
 #[cfg(test)]
 mod aws;
@@ -21,13 +22,13 @@ use crate::model::{
 
 const ENDPOINT_PORT_NAME: &str = "ENDPOINT_PORT_NAME";
 const ENDPOINT_PROTOCOL: &str = "ENDPOINT_PROTOCOL";
-/// The Service's port, where `AWS_INSTANCE_PORT` is the endpoint's.
+/// The Service's port. The endpoint's port is `AWS_INSTANCE_PORT`.
 const SERVICE_PORT: &str = "SERVICE_PORT";
 const SERVICE_PORT_NAME: &str = "SERVICE_PORT_NAME";
 const SERVICE_PROTOCOL: &str = "SERVICE_PROTOCOL";
 const SERVICE_TARGET_PORT: &str = "SERVICE_TARGET_PORT";
 const SERVICE_TYPE: &str = "SERVICE_TYPE";
-/// The creation of the `ServiceExport`, in milliseconds since 1970.
+/// The creation time of the `ServiceExport`, in milliseconds since 1970.
 const CREATED: &str = "SERVICE_EXPORT_CREATION_TIMESTAMP";
 const READY: &str = "READY";
 const HOSTNAME: &str = "HOSTNAME";
@@ -35,7 +36,7 @@ const NODENAME: &str = "NODENAME";
 const CLUSTER_ID: &str = "CLUSTER_ID";
 const CLUSTERSET_ID: &str = "CLUSTERSET_ID";
 
-/// The attributes that a headless Service without ports lacks.
+/// The attributes about ports. A headless Service without ports has none of them.
 const OF_PORT: [&str; 7] = [
     PORT,
     ENDPOINT_PORT_NAME,
@@ -46,7 +47,7 @@ const OF_PORT: [&str; 7] = [
     SERVICE_TARGET_PORT,
 ];
 
-/// The attributes that [`write()`] sets besides them and the address.
+/// The other attributes that [`write()`] sets, except the address.
 const OTHERS: [&str; 9] = [
     SERVICE_TYPE,
     CREATED,
@@ -59,26 +60,28 @@ const OTHERS: [&str; 9] = [
     REGION,
 ];
 
-/// Whether an attribute of an exported instance of ours is repaired, besides Cloud Map's own and the marks.
+/// Whether [`write()`] sets an attribute, so that a sync repairs it. Addresses and marks are not included.
 pub fn is_written(key: &str) -> bool {
     OF_PORT.contains(&key) || OTHERS.contains(&key)
 }
 
-// Reads the attributes of any instance as those of an endpoint of an export. Any client of Cloud Map can register an
-// instance, so one that cannot become a part of an import is skipped with the reason, and the others are imported.
+// Reads the attributes of an instance as an endpoint of an export. Any client of Cloud Map can register instances, so
+// an instance that cannot be imported is skipped with the reason, and the others are imported.
 
-/// An instance of an export: an endpoint with one of its ports, and what AWS's controller says of the export in each.
+/// An instance of an export: one endpoint with one of its ports, and the properties of the export that AWS's controller
+/// repeats in each instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportInstance {
     /// The exporting member.
     pub cluster: ClusterId,
-    /// The creation of the `ServiceExport`.
+    /// The creation time of the `ServiceExport`.
     pub created: Timestamp,
     pub kind: ImportType,
     pub endpoint: ExportedEndpoint,
-    /// Whether it has an exporter's mark. Then its cluster exports the Service only if it has a record of it.
+    /// Whether the instance has an exporter's mark. Its cluster then exports the Service only if it also has a record
+    /// of the export.
     pub is_marked: bool,
-    /// The cluster in its marks. Names of zones mean the same only in one account.
+    /// The cluster in its marks, if it has marks. Zone names have the same meaning only within one account.
     pub arn: Option<ClusterArn>,
 }
 
@@ -89,17 +92,17 @@ pub enum Skipped {
     Missing(&'static str),
     #[error("it has neither {IPV4} nor {IPV6}")]
     NoAddress,
-    /// An attribute, and the values that are valid.
+    /// The attribute, and the values that are valid.
     #[error("its attribute {0} is not {1}")]
     Invalid(&'static str, &'static str),
     #[error("its address is loopback, link-local, multicast, unspecified or IPv4-mapped")]
     NotPublishable,
 }
 
-/// The instance of an export to the clusterset; `None` if it is an instance of none.
+/// Reads an instance that is exported to the clusterset. Returns `None` if the instance does not belong to it.
 ///
 /// # Errors
-/// Returns the reason if it belongs to the clusterset and cannot be imported.
+/// Returns the reason if the instance belongs to the clusterset but cannot be imported.
 pub fn read(
     attributes: &Attributes,
     clusterset: &ClustersetId,
@@ -107,34 +110,35 @@ pub fn read(
     is_exported_to(attributes, clusterset).then(|| instance(attributes)).transpose()
 }
 
-/// The clusterset that an instance says it belongs to.
+/// The clusterset in an instance's attributes.
 pub fn clusterset_of(attributes: &Attributes) -> Option<ClustersetId> {
     ClustersetId::parse(attributes.get(CLUSTERSET_ID)?)
 }
 
-/// The cluster that an instance says it is exported from.
+/// The exporting cluster in an instance's attributes.
 pub fn cluster_of(attributes: &Attributes) -> Option<ClusterId> {
     ClusterId::parse(attributes.get(CLUSTER_ID)?)
 }
 
-/// Whether an instance says that it belongs to this cluster of the clusterset.
+/// Whether an instance's attributes name this cluster of this clusterset.
 pub fn is_of(attributes: &Attributes, clusterset: &ClustersetId, cluster: &ClusterId) -> bool {
     is_exported_to(attributes, clusterset)
         && attributes.get(CLUSTER_ID).is_some_and(|id| id == cluster.as_str())
 }
 
-/// Whether an instance says that it belongs to the clusterset.
+/// Whether an instance's attributes name this clusterset.
 pub fn is_exported_to(attributes: &Attributes, clusterset: &ClustersetId) -> bool {
     attributes.get(CLUSTERSET_ID).is_some_and(|id| id == clusterset.as_str())
 }
 
-/// Whether an attribute is a valid age of an export. Our importers take the age from the record of the export, so an export
-/// that is made again needs no rewrite of all its instances: each gets the new age with its next change.
+/// Whether an attribute is a valid creation time of an export. A sync does not compare it, since our importers read the
+/// time from the export record. A recreated export thus needs no rewrite of all its instances: each gets the new time
+/// with its next change.
 pub fn is_age_of_export(key: &str, attributes: &Attributes) -> bool {
     key == CREATED && attributes.get(key).and_then(timestamp).is_some()
 }
 
-/// Whether an instance says that it belongs to any clusterset.
+/// Whether an instance's attributes name any clusterset.
 pub fn is_of_a_clusterset(attributes: &Attributes) -> bool {
     attributes.contains_key(CLUSTERSET_ID)
 }
@@ -164,7 +168,7 @@ fn endpoint(
     if !is_publishable(address) {
         return Err(Skipped::NotPublishable);
     }
-    // Kubernetes would refuse the whole EndpointSlice for one invalid name, and an endpoint serves without it.
+    // Kubernetes would refuse the whole EndpointSlice for one invalid name. The endpoint works without the name.
     let name = |key, is_valid: fn(&str) -> bool| {
         attributes.get(key).filter(|text| is_valid(text)).map(str::to_owned)
     };
@@ -180,13 +184,14 @@ fn endpoint(
     })
 }
 
-/// The Service's port that an instance of ours leads to. `None` without a valid one, as after an edit by hand.
+/// The Service's port that an instance of ours belongs to. `None` if the attributes have no valid one, for example
+/// after a manual edit.
 pub fn service_port(attributes: &Attributes) -> Option<PortOfService> {
     let protocol = Protocol::parse(attributes.get(SERVICE_PROTOCOL)?)?;
     Some(PortOfService { protocol, name: attributes.get(SERVICE_PORT_NAME)?.to_owned() })
 }
 
-/// The IPv4 address of an instance with both, as AWS's controller reads it.
+/// The address of an instance. If it has both families, the IPv4 address counts, as for AWS's controller.
 fn address(attributes: &Attributes) -> Result<IpAddr, Skipped> {
     let v4 = |text: &str| Some(IpAddr::V4(text.parse::<Ipv4Addr>().ok()?));
     let v6 = |text: &str| Some(IpAddr::V6(text.parse::<Ipv6Addr>().ok()?));
@@ -200,7 +205,7 @@ fn address(attributes: &Attributes) -> Result<IpAddr, Skipped> {
 fn port(attributes: &Attributes) -> Result<EndpointPort, Skipped> {
     let number = |key| parse(attributes, key, "a port from 1 to 65535", port_number);
     let protocol = |key| parse(attributes, key, "TCP, UDP or SCTP", Protocol::parse);
-    // The other names are used in no object of Kubernetes.
+    // Only this name is written to Kubernetes objects, so the other names are not validated.
     let port_name = |text: &str| (text.is_empty() || is_dns_label(text)).then(|| text.to_owned());
     Ok(EndpointPort {
         name: text(attributes, ENDPOINT_PORT_NAME)?.to_owned(),
@@ -213,7 +218,7 @@ fn port(attributes: &Attributes) -> Result<EndpointPort, Skipped> {
     })
 }
 
-/// Digits alone: AWS's controller refuses a sign.
+/// A port number of digits alone. AWS's controller refuses a sign.
 fn port_number(text: &str) -> Option<u16> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| is_number && *port > 0)
@@ -238,8 +243,8 @@ fn parse<T>(
 
 // Writes the attributes of an exported instance.
 
-/// The attributes of one endpoint of an export, without marks. `K8S_CONTROLLER` is not among them: it is the name of
-/// AWS's controller, and a version in it would rewrite every instance at each release.
+/// Returns the attributes of one endpoint of an export, without marks. `K8S_CONTROLLER` is left out: it is the name of
+/// AWS's controller, and a version in it would cause a rewrite of every instance at each release.
 pub fn write(
     export: &Export,
     clusterset: &ClustersetId,
@@ -278,10 +283,11 @@ fn of_port(port: &EndpointPort) -> [(&'static str, String); 7] {
     ]
 }
 
-// The endpoints of a Service as those of its export: one for each address and each port of the Service.
+// The exported endpoints of a Service: one for each address and each port of the Service.
 
-/// The exported endpoints of one endpoint. An endpoint that lacks a port of the Service has none for it, as it has no
-/// traffic for it in its own cluster. A Service without ports has one for each address.
+/// Returns the exported endpoints of one endpoint: one for each address and each port of the Service. A port that the
+/// endpoint lacks is left out, since it gets no traffic for it in its own cluster either. A Service without ports has
+/// one for each address.
 pub fn endpoints_of(
     exported: &ExportedService,
     endpoint: &Endpoint,
@@ -292,7 +298,7 @@ pub fn endpoints_of(
         let of = move |port: Option<EndpointPort>| ExportedEndpoint {
             address,
             port,
-            // Only ready endpoints are registered: a client of Cloud Map alone does not read the attribute.
+            // Only ready endpoints are registered, since a plain client of Cloud Map does not read this attribute.
             ready: true,
             is_leaving: false,
             hostname: endpoint.hostname.clone(),
@@ -308,7 +314,7 @@ pub fn endpoints_of(
     of_address.collect()
 }
 
-/// The port of the endpoint that a port of the Service leads to. Both have the same name and protocol.
+/// Returns the port of the endpoint that a port of the Service leads to: both have the same name and protocol.
 fn endpoint_port(
     exported: &ExportedService,
     port: &ExportedPort,

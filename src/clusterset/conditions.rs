@@ -1,5 +1,5 @@
-//! The conditions of a `ServiceExport`: from the outcome of the export in a run and the conflicts of its name, or the reason
-//! why its whole cluster is held back, to the conditions to apply, or none if the status has them.
+//! The conditions to apply to a `ServiceExport`, unless its status already has them. They follow from the outcome of
+//! the export in a run and the conflicts of its name, or from the reason why the whole cluster is held back.
 
 #[cfg(test)]
 mod tests;
@@ -14,26 +14,26 @@ use crate::model::{
 pub enum ExportOutcome {
     /// The Service cannot be exported.
     Invalid(NotExportable),
-    /// The record is in Cloud Map. With a message if some endpoints are not, else empty.
+    /// The record is in Cloud Map. The message is about the endpoints that are not; it is empty if all are.
     Exported(String),
-    /// Not done, and a retry does not help. With the line of the report.
+    /// The export was held back, for the reason in this line of the report.
     HeldBack(String),
-    /// Cloud Map refused. With the line of the report.
+    /// Cloud Map refused a request. Contains the line of the report.
     Failed(String),
     /// The run ended without an outcome.
     TimeRanOut,
-    /// The run changed nothing of the export, for the reason in this outcome, but its record from a former run still stands:
-    /// other clusters import it.
+    /// The run changed nothing of the export, for the reason in the inner outcome, but the record of an earlier run is
+    /// still in Cloud Map: other clusters import it.
     AsBefore(Box<Self>),
 }
 
 impl ExportOutcome {
-    /// The outcome of the run itself.
+    /// The outcome of this run, without the wrapper [`Self::AsBefore`].
     pub fn of_run(&self) -> &Self {
         if let Self::AsBefore(outcome) = self { outcome } else { self }
     }
 
-    /// What is not as the owner of the export wants it: a code, and a sentence for people.
+    /// The problem to report to the owner of the export: a code, and a sentence for people.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         Some(match self.of_run() {
             Self::AsBefore(_) => return None,
@@ -47,8 +47,9 @@ impl ExportOutcome {
     }
 }
 
-/// The conditions to apply, or `None` if the status has them. They are complete: a server-side apply removes those that
-/// an earlier one contained and this one does not. `Conflict` stays as it is if `merged` is not known in this run.
+/// Returns the conditions to apply, or `None` if the status already has them. The list is complete: a server-side apply
+/// removes conditions that only an earlier apply contained. If `merged` is unknown in this run, `Conflict` stays
+/// unchanged.
 pub fn conditions_to_apply(
     export: &ServiceExport,
     outcome: &ExportOutcome,
@@ -70,8 +71,8 @@ pub fn conditions_to_apply(
     (!export.has_exactly(&wanted)).then_some(wanted)
 }
 
-/// The conditions to apply to an export of a cluster that is held back as a whole, or `None` if the status has them. `Ready`
-/// says why; the others stay as they are.
+/// Returns the conditions to apply to an export of a cluster that is held back as a whole, or `None` if the status
+/// already has them. `Ready` gives the reason; the others stay unchanged.
 pub fn conditions_if_held_back(
     export: &ServiceExport,
     obstacle: &Line,
@@ -89,8 +90,8 @@ impl ServiceExport {
         self.conditions.iter().find(|condition| condition.type_ == kind)
     }
 
-    /// A condition with this content. Its time moves only with the status, so an unchanged condition equals the one
-    /// that is there.
+    /// Returns a condition with this content. The transition time changes only with the status, so an unchanged
+    /// condition equals the present one.
     fn condition(
         &self,
         kind: &str,
@@ -109,13 +110,13 @@ impl ServiceExport {
         }
     }
 
-    /// The outcome of an earlier run, if the Service was valid then.
+    /// The outcome of an earlier run, if it was known then and the Service was valid.
     fn earlier_outcome(&self) -> Option<Condition> {
         let was_valid = self.find(VALID)?.status == TRUE;
         self.find(READY).filter(|ready| was_valid && ready.reason != PENDING).cloned()
     }
 
-    /// Whether the status has these of our conditions and no other of them.
+    /// Whether the status has exactly these conditions of ours.
     fn has_exactly(&self, wanted: &[Condition]) -> bool {
         let ours = [VALID, READY, CONFLICT].into_iter().filter_map(|kind| self.find(kind));
         ours.eq(wanted)
@@ -135,7 +136,7 @@ const READY: &str = "Ready";
 const CONFLICT: &str = "Conflict";
 
 const EXPORTED: &str = "Exported";
-/// The reason of `Ready` while the outcome is open.
+/// The reason of `Ready` if the outcome is not known yet, or if the Service is missing.
 const PENDING: &str = "Pending";
 const FAILED: &str = "Failed";
 
@@ -195,10 +196,10 @@ fn limited(message: String) -> String {
     message.chars().take(MAX_MESSAGE - 1).chain([CUT]).collect()
 }
 
-// The conditions that turned bad in a run: each becomes a Warning on its `ServiceExport`.
+// Conditions that turned bad in a run. Each becomes a Warning on its `ServiceExport`.
 
-/// The conditions to apply that are bad, and were not, or for another reason: the reason and the message of each. While
-/// `Valid` is bad, the others follow from it.
+/// Returns the reason and message of each condition that is bad now and was not before, or was for another reason. If
+/// `Valid` is bad, only `Valid` is returned, since the others follow from it.
 pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, String)> {
     let mut bad: Vec<&Condition> = wanted.iter().filter(|condition| is_bad(condition)).collect();
     if bad.first().is_some_and(|condition| condition.type_ == VALID) {
@@ -220,7 +221,7 @@ pub fn turned_bad(export: &ServiceExport, wanted: &[Condition]) -> Vec<(String, 
     bad.into_iter().map(warning).collect()
 }
 
-/// Whether a condition of ours says that something is wrong. `Unknown` is followed by an outcome.
+/// Whether a condition of ours reports a problem. `Unknown` is not one: a later run gives the outcome.
 pub fn is_bad(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         VALID | READY => condition.status == FALSE,

@@ -1,7 +1,7 @@
-//! Exports and endpoints that stand in imports, and that a run has not found in Cloud Map. Their clusters are served by other
-//! functions or by AWS's controller. The read of Cloud Map may be older than the import, and a list in pages may miss an
-//! instance while others come and go. So the run asks Cloud Map for each export and endpoint by its id before it leaves an
-//! import. This module decides which ids these are. Pure.
+//! Exports and endpoints that are in imports, but that a run has not found in Cloud Map. Their clusters are served by
+//! another function or by AWS's controller. The read of Cloud Map may be older than the import, and a paginated list
+//! may miss an instance while others are added and removed. So the run asks Cloud Map for each of these exports and
+//! endpoints by its id before it removes one from an import. This module selects the ids. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,21 +16,21 @@ use crate::model::{
     ServiceRef,
 };
 
-/// The parts of imports, by name and exporting cluster, with their endpoints.
+/// The parts of imports: the endpoints of each name and exporting cluster.
 pub type Parts = BTreeMap<(ServiceRef, ClusterId), BTreeSet<PartEndpoint>>;
 
-/// An endpoint in an import, with one of its ports if it has any.
+/// An endpoint in an import, with one of its ports. The port is `None` if the endpoint has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartEndpoint {
     pub address: IpAddr,
     pub port: Option<(Protocol, u16)>,
 }
 
-/// Ids of instances, by their Cloud Map service.
+/// Ids of instances, by Cloud Map service.
 pub type InstanceIds = BTreeMap<ServiceKey, BTreeSet<String>>;
 
-/// The parts of the imports in a clusterset. Those of served clusters have no endpoints here: Cloud Map is not asked what they
-/// export.
+/// The parts of the imports in a clusterset. The parts of served clusters have no endpoints here, since the run never
+/// asks Cloud Map what a served cluster exports.
 #[derive(Debug)]
 pub struct StandingParts<'a> {
     pub clusterset: &'a ClustersetId,
@@ -39,7 +39,7 @@ pub struct StandingParts<'a> {
 }
 
 impl StandingParts<'_> {
-    /// The parts that a registry does not show as they stand.
+    /// Returns the parts of unserved clusters whose export, or one of whose endpoints, is missing in a registry.
     #[must_use]
     pub fn departing(&self, registry: &Registry) -> Self {
         let mut departing = Parts::new();
@@ -54,14 +54,14 @@ impl StandingParts<'_> {
         Self { parts: departing, ..*self }
     }
 
-    /// The Cloud Map services that the records of these parts are in, also those that the registry lacks.
+    /// Returns the Cloud Map services of the records of these parts, including services that the registry lacks.
     pub fn record_services(&self, registry: &Registry) -> BTreeSet<ServiceKey> {
         let clusters = self.parts.keys().map(|(_, cluster)| cluster);
         let names = clusters.map(|cluster| records_of(self.clusterset, cluster)).collect();
         registry.keys_named(&names).collect()
     }
 
-    /// The records of these parts that the registry lacks.
+    /// Returns the ids of the records of these parts that the registry lacks.
     pub fn records(&self, registry: &Registry) -> InstanceIds {
         let mut ids = InstanceIds::new();
         for key in self.record_services(registry) {
@@ -74,8 +74,9 @@ impl StandingParts<'_> {
         ids
     }
 
-    /// The instances of these parts that the registry lacks, by the ids that their exporter gives them: a record says who
-    /// that is. A member without a record of the export has ended it, and one without any record is AWS's controller.
+    /// Returns the ids of the instances of these parts that the registry lacks. If it has the export record, the ids
+    /// are ours. If it has only the cluster record, the export has ended and has no ids. If it has neither, the
+    /// exporter is AWS's controller.
     pub fn instances(&self, registry: &Registry) -> InstanceIds {
         let mut ids = InstanceIds::new();
         for ((name, cluster), endpoints) in &self.parts {
@@ -85,7 +86,7 @@ impl StandingParts<'_> {
             let of_part: BTreeSet<String> = match shown.record {
                 Some(attributes) => {
                     let record = record::read(cluster, &id::export_record(name), attributes);
-                    // The part of a record that cannot be used stays in any case.
+                    // If the record cannot be used, the part stays in the import, so nothing is asked.
                     let Ok(Some(Record::Export(record))) = record else { continue };
                     lacking.flat_map(|endpoint| of_record(&record, endpoint)).collect()
                 }
@@ -100,12 +101,13 @@ impl StandingParts<'_> {
         ids
     }
 
-    /// The names of their imports.
+    /// The names of the imports that these parts belong to.
     pub fn names(&self) -> BTreeSet<ServiceRef> {
         self.parts.keys().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The names of imports without any part whose cluster exports the name still, or may do so.
+    /// Returns the names of the imports that would end: no cluster with a part in the import exports the name. A served
+    /// cluster that this run has not read counts as an exporter.
     pub fn ending(&self, registry: &Registry) -> BTreeSet<ServiceRef> {
         let mut names = self.names();
         for (name, cluster) in self.parts.keys() {
@@ -123,7 +125,8 @@ impl StandingParts<'_> {
     }
 }
 
-/// The ids that an endpoint may have: a port of the import does not say which port of the exporter's Service it is.
+/// Returns the ids that an endpoint may have. A port of the import does not show which port of the exporter's Service
+/// it is.
 fn of_record(record: &ExportRecord, endpoint: &PartEndpoint) -> Vec<String> {
     let ExportRecord { owner, service, export, .. } = record;
     let PartEndpoint { address, port } = *endpoint;
@@ -143,7 +146,7 @@ fn of_aws(endpoint: &PartEndpoint) -> Option<String> {
     Some(id::instance_of_aws(endpoint.address, protocol, number))
 }
 
-/// The Cloud Map service of a cluster's records, as a name.
+/// The Cloud Map service of a cluster's records, as the name of a Service.
 fn records_of(clusterset: &ClustersetId, cluster: &ClusterId) -> ServiceRef {
     ServiceRef::new(namespace(clusterset), cluster.as_str())
 }
@@ -153,7 +156,7 @@ fn records_of(clusterset: &ClustersetId, cluster: &ClusterId) -> ServiceRef {
 struct Shown<'a> {
     /// The record of the export.
     record: Option<&'a Attributes>,
-    /// Whether the exporter has a record of itself.
+    /// Whether the exporter has a cluster record.
     is_member: bool,
     /// Whether the part has an instance of AWS's controller, which writes no records.
     is_of_aws: bool,

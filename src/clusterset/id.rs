@@ -1,6 +1,6 @@
 //! The names of an export in Cloud Map and of its import in Kubernetes: ids of instances and records, and the names of
-//! the derived Service and its slices. None of these formats may ever change: another id would register every endpoint
-//! a second time, and another name would give an import a new virtual IP.
+//! the derived Service and its slices. These formats must never change: another id would register every endpoint a
+//! second time, and another name would give an import a new virtual IP.
 
 use std::net::IpAddr;
 
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 use crate::model::{ClusterId, Family, Owner, PortOfService, Protocol, ServiceRef, fingerprint};
 
-/// The id of the instance of an endpoint and one of its ports: `<tcp|udp|sctp>-<address>-<port>-<10 hexadecimal
+/// Returns the id of the instance of an endpoint and one of its ports: `<tcp|udp|sctp>-<address>-<port>-<10 hexadecimal
 /// digits>`, or `address-<address>-<10 hexadecimal digits>` for a headless Service without ports. It is a DNS label of
 /// at most 62 characters.
 ///
-/// The digits are a hash of owner, cluster, Service, protocol, address, port and the name of the Service's port: the
-/// id of AWS's controller (`tcp-10_0_1_5-8080`) is the same for two clusters, and for two ports of a Service with one
-/// target. An id of an annotated Service's instance begins with `ip-`.
+/// The digits are a hash of owner, cluster, Service, protocol, address, port and the name of the Service's port. The id
+/// of AWS's controller (`tcp-10_0_1_5-8080`) is not unique: two clusters share it, and so do two ports of a Service
+/// with one target. The id of an annotated Service's instance begins with `ip-`.
 pub fn instance(
     owner: &Owner,
     service: &ServiceRef,
@@ -39,43 +39,44 @@ pub fn instance(
     }
 }
 
-/// The id of an instance of AWS's controller (`tcp-10_0_1_5-8080`), which is the same for two clusters.
+/// Returns the id of an instance of AWS's controller (`tcp-10_0_1_5-8080`). Two clusters can have the same id.
 pub fn instance_of_aws(address: IpAddr, protocol: Protocol, port: u16) -> String {
     let address = address.to_string().replace(['.', ':'], "_");
     format!("{}-{address}-{port}", protocol.as_str().to_ascii_lowercase())
 }
 
-/// The id of the record of a member, in the Cloud Map service that has its cluster id as its name.
+/// The id of a cluster record. Its Cloud Map service has the cluster id as its name.
 pub const CLUSTER_RECORD: &str = "cluster";
-/// The beginning of the id of the record of an export.
+/// The prefix of the id of an export record.
 pub const EXPORT_RECORD: &str = "export-";
 
-/// The id of the record of an export, beside the record of its cluster.
+/// Returns the id of an export record, which is in the same Cloud Map service as the cluster record.
 pub fn export_record(service: &ServiceRef) -> String {
     format!("{EXPORT_RECORD}{}", fingerprint::<10>(&[&service.namespace, &service.name]))
 }
 
-/// The beginning of the name of a derived Service.
+/// The prefix of the name of a derived Service.
 pub const DERIVED: &str = "derived-";
 
-/// The name of the Service that gives an import its virtual IP, as in the reference implementation
+/// Returns the name of the derived Service, which gives an import its virtual IP, as in the reference implementation
 /// (<https://github.com/kubernetes-sigs/mcs-api/blob/master/controllers/common.go>).
 pub fn derived_service(service: &ServiceRef) -> String {
     format!("{DERIVED}{}", hash_of_name(service))
 }
 
-/// The name of an `EndpointSlice` of an import: the `number`th with endpoints of this cluster and family.
+/// Returns the name of an `EndpointSlice` of an import. `number` counts the slices of one exporting cluster and family,
+/// from 1.
 pub fn slice(service: &ServiceRef, cluster: &ClusterId, family: Family, number: usize) -> String {
     let source = fingerprint::<4>(&[cluster.as_str(), family.as_str()]);
     format!("imported-{}-{source}-{number}", hash_of_name(service))
 }
 
-/// The first ten characters of the SHA-256 of `namespace/name` in lower-case base32hex.
+/// Returns the first ten characters of the SHA-256 of `namespace/name` in lower-case base32hex.
 fn hash_of_name(service: &ServiceRef) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
     const LENGTH: usize = 10;
     let hash = Sha256::digest(service.to_string());
-    // Eight bytes contain more than the ten groups of five bits.
+    // Eight bytes have 64 bits, more than the 50 of ten five-bit groups.
     let first = hash.iter().take(8).fold(0u64, |bits, byte| (bits << 8) | u64::from(*byte));
     let group = |index: usize| (first >> (64 - 5 * (index + 1))) & 31;
     let digits = (0..LENGTH).filter_map(|index| DIGITS.get(usize::try_from(group(index)).ok()?));
@@ -95,7 +96,7 @@ mod tests {
         Owner { id: id.into(), cluster, flow: Flow::Exports }
     }
 
-    /// A port of an endpoint, and the Service's port that leads to it.
+    /// The number of an endpoint's port, and the Service's port that leads to it.
     type Port = Option<(u16, PortOfService)>;
 
     fn port(protocol: Protocol, number: u16, name: &str) -> (u16, PortOfService) {
@@ -116,7 +117,7 @@ mod tests {
         id_of(&owner("cloud-map-sync", "blue"), &web(), address, &port)
     }
 
-    /// The first release registered these ids.
+    /// The first release registered instances under these ids.
     #[test]
     fn instance_ids_are_frozen() {
         let tcp = |name| Some(port(Protocol::Tcp, 8080, name));
@@ -189,7 +190,8 @@ mod tests {
         assert_ne!(export_record(&ServiceRef::new("shopw", "eb")), export_record(&web()));
     }
 
-    /// Made with Python's `hashlib` and `base64.b32hexencode`. An import in another name has another virtual IP.
+    /// Computed with Python's `hashlib` and `base64.b32hexencode`. An import with another name would get another
+    /// virtual IP.
     #[test]
     fn names_of_imported_objects_are_frozen() {
         let blue = ClusterId::parse("blue").expect("an id");

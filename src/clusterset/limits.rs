@@ -4,8 +4,8 @@ use crate::model::Attributes;
 use crate::model::attributes::is_of_aws;
 
 /// # Panics
-/// If Cloud Map would refuse the attributes, or if a value ends with white space. Cloud Map accepts such a value, but the
-/// function never writes one.
+/// Panics if Cloud Map would refuse the attributes, or if a value ends with white space. Cloud Map accepts such a
+/// value, but the function never writes one.
 pub fn assert_accepted(attributes: &Attributes) {
     let is_graphic = |byte: &u8| (b'!'..=b'~').contains(byte);
     for (key, value) in attributes {

@@ -1,5 +1,6 @@
-//! The members of the clustersets in a registry, as Cloud Map shows them: those with records, whichever installation
-//! wrote them, and those that AWS's controllers register for. And who a cluster is among them.
+//! The members of the clustersets in a registry, as Cloud Map shows them: the clusters with records of any
+//! installation, and the clusters that AWS's controllers register for. Also the identity of a cluster: its cluster id
+//! and clusterset id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,18 +19,18 @@ pub type MemberViews = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
 /// The records of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberRecords {
-    /// The installation and the cluster that hold the id, by the marks of the member's record of itself.
+    /// The installation and the cluster that hold the cluster id, from the marks of the cluster record.
     pub holder: Option<Owner>,
-    /// That record, if it can be used.
+    /// The cluster record, if it can be used.
     pub cluster: Option<ClusterRecord>,
     pub exports: BTreeMap<ServiceRef, ExportRecord>,
     pub unusable: Vec<UnusableRecord>,
-    /// The problem if they could not be read.
+    /// The problem if the records could not be read.
     pub unread: Option<String>,
 }
 
 impl MemberRecords {
-    /// Adds those in a Cloud Map service of the member.
+    /// Adds the records in a Cloud Map service of the member.
     pub fn add(&mut self, registry: &Registry, key: &ServiceKey, cluster: &ClusterId) {
         let service = registry.services.get(key);
         self.unread = service.and_then(|service| service.unreadable.clone()).or(self.unread.take());
@@ -51,64 +52,64 @@ impl MemberRecords {
     }
 }
 
-/// The installation and the cluster that hold each cluster id, by the service of its records.
+/// Lists the holder of each cluster id, with the Cloud Map service of its records.
 pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)> {
     let keys = registry.services.keys();
     let keys = keys.filter(|key| record::is_of_records(&registry.namespaces, key));
     keys.filter_map(|key| Some((key, Owner::of(registry.instance(key, CLUSTER_RECORD)?)?)))
 }
 
-/// Whether a registry has the record of a cluster under any id, which may have been changed.
+/// Whether a registry has the cluster record of a cluster under any id. The cluster's id may have changed.
 pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
     holders(registry).any(|(_, holder)| holder.cluster == *cluster)
 }
 
-/// The clusters of a clusterset that the function serves. Of an exporter among them the cluster itself is the only source:
-/// Cloud Map is never asked what it exports.
+/// The clusters of a clusterset that the function serves. If the function publishes the exports of a cluster, the
+/// cluster itself is the only source of its exports: the function never asks Cloud Map what it exports.
 #[derive(Debug, Default)]
 pub struct Served {
     /// `OWNER_ID` of the function.
     pub owner_id: String,
-    /// The clusters whose exports the function publishes, whether this run has read them or not.
+    /// The clusters whose exports the function publishes, even if this run has not read them.
     pub exporters: BTreeSet<ClusterArn>,
-    /// The exporters that did not answer. Their ids are known by their records alone.
+    /// The exporters that did not answer. Only their records show their cluster ids.
     pub silent: BTreeSet<ClusterArn>,
-    /// The clusters that take part in this run, by the id that each states.
+    /// The clusters that take part in this run, by the cluster id that each states.
     pub members: BTreeMap<ClusterId, ClusterArn>,
-    /// The exports that this run has read, by the id that their cluster states.
+    /// The exports that this run has read in the clusters, by the cluster id that each states.
     pub read: BTreeMap<ClusterId, ReadExports>,
-    /// Whether nothing that was read before this invocation is used.
+    /// Whether the run ignores everything that was read before this invocation.
     pub bypasses_cache: bool,
 }
 
 impl Served {
-    /// Whether the holder of an id is one of the exporters.
+    /// Whether a holder is one of the exporters.
     pub fn is_exporter(&self, holder: &Owner) -> bool {
         holder.id == self.owner_id && self.exporters.contains(&holder.cluster)
     }
 
-    /// Whether one of the exporters states an id.
+    /// Whether one of the exporters states a cluster id.
     pub fn exports(&self, id: &ClusterId) -> bool {
         self.members.get(id).is_some_and(|arn| self.exporters.contains(arn))
     }
 
-    /// Whether a cluster that takes part states an id.
+    /// Whether a cluster that takes part in this run states a cluster id.
     pub fn takes_part(&self, id: &str) -> bool {
         ClusterId::parse(id).is_some_and(|id| self.members.contains_key(&id))
     }
 }
 
-/// The part of Cloud Map that the imports of a clusterset rest on; by default nothing.
+/// The part of Cloud Map that the imports of a clusterset depend on. The default is empty.
 #[derive(Debug, Default)]
 pub struct ReadClusterset {
     pub registry: Registry,
-    /// Whether the services of the records were listed in this invocation, so that no member is missing.
+    /// Whether this invocation listed the services of the records, so that no member is missing.
     pub has_all_members: bool,
-    /// The last known holder of each id, by the records that the process has read or written.
+    /// The last known holder of each cluster id, from the records that the process has read or written.
     pub holders: BTreeMap<ClusterId, Owner>,
-    /// The members of which this run has written the record, or would write it. Lists may not show it yet.
+    /// The members whose cluster record this run has written, or would write. Lists may not show the records yet.
     pub written_or_planned: BTreeSet<ClusterId>,
-    /// The reason why nothing could be read.
+    /// The reason if nothing could be read.
     pub problem: Option<String>,
 }
 
@@ -116,28 +117,28 @@ pub struct ReadClusterset {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberView {
     pub records: MemberRecords,
-    /// The names that it exports by instances of AWS's controller.
+    /// The names that it exports through instances of AWS's controller.
     pub of_aws: BTreeSet<ServiceRef>,
-    /// The instances of AWS's controller.
+    /// The number of instances of AWS's controller.
     pub aws_instances: usize,
-    /// The ready endpoints of its exports: a name and an address each.
+    /// The ready endpoints of its exports, as pairs of a name and an address.
     endpoints: BTreeSet<(ServiceRef, IpAddr)>,
 }
 
 impl MemberView {
-    /// The installation and the cluster in its records; `None` without a record.
+    /// The installation and the cluster in its records. `None` if it has no record.
     pub fn owner(&self) -> Option<&Owner> {
         let mut exports = self.records.exports.values();
         self.records.holder.as_ref().or_else(|| exports.next().map(|record| &record.owner))
     }
 
-    /// The time in its cluster record, unless it only imports.
+    /// The heartbeat in its cluster record. `None` without a usable record, or if it only imports.
     pub fn heartbeat(&self) -> Option<Timestamp> {
         let record = self.records.cluster.as_ref();
         record.filter(|record| !record.only_imports).map(|record| record.heartbeat)
     }
 
-    /// The names that it exports. An instance of ours without its record counts for none.
+    /// The names that it exports. A marked instance without an export record does not count.
     fn names(&self) -> BTreeSet<&ServiceRef> {
         self.records.exports.keys().chain(&self.of_aws).collect()
     }
@@ -153,21 +154,21 @@ impl MemberView {
         self.endpoints.iter().filter(|(name, _)| names.contains(name)).count()
     }
 
-    /// The problems of the read of its records, and of those that cannot be used.
+    /// The problems of its records: those that could not be read, and those that cannot be used.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         let unusable = self.records.unusable.iter().map(ToString::to_string);
         self.records.unread.iter().cloned().chain(unusable)
     }
 }
 
-/// All members of all clustersets in a registry.
+/// Lists all members of all clustersets in a registry.
 pub fn clustersets(registry: &Registry) -> MemberViews {
     let mut all = MemberViews::new();
     for (key, service) in &registry.services {
         let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
         if let Some(clusterset) = record::clusterset_of(&namespace.name) {
             let Some(cluster) = ClusterId::parse(&service.name) else { continue };
-            // A member that was purged leaves its service, empty.
+            // A purged member leaves an empty service.
             if service.unreadable.is_none() && registry.instances(key).next().is_none() {
                 continue;
             }
@@ -196,15 +197,15 @@ fn add_instances(all: &mut MemberViews, registry: &Registry, key: &ServiceKey, n
     }
 }
 
-// Who a cluster is in its clusterset: by its `ClusterProperty` objects (KEP-2149) or by the settings. It is never guessed
-// from a name or an ARN.
+// The identity of a cluster in its clusterset, from its `ClusterProperty` objects (KEP-2149) or from the settings. It
+// is never guessed from a name or an ARN.
 
-/// The name of the `ClusterProperty` with the cluster id.
+/// The name of the `ClusterProperty` whose value is the cluster id.
 pub const CLUSTER_PROPERTY: &str = "cluster.clusterset.k8s.io";
-/// The name of the `ClusterProperty` with the clusterset id.
+/// The name of the `ClusterProperty` whose value is the clusterset id.
 pub const CLUSTERSET_PROPERTY: &str = "clusterset.k8s.io";
 
-/// The reason why a cluster is no member.
+/// The reason why a cluster is not a member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMember {
     #[error(
@@ -231,10 +232,10 @@ impl NoMember {
     }
 }
 
-/// The id of a cluster, by the settings and by its property.
+/// Returns the cluster id, from the settings or the `ClusterProperty`.
 ///
 /// # Errors
-/// Returns the reason if there is no valid id, or the two sources differ.
+/// Returns the reason if there is no valid id, or if the two sources differ.
 pub fn cluster_id(
     setting: Option<&ClusterId>,
     property: Option<&str>,
@@ -243,10 +244,10 @@ pub fn cluster_id(
     one_id(setting, property, CLUSTER_PROPERTY, |text| ClusterId::parse(text).ok_or(form))
 }
 
-/// The id of its clusterset.
+/// Returns the clusterset id, from the settings or the `ClusterProperty`.
 ///
 /// # Errors
-/// The same.
+/// Returns an error in the same cases as [`cluster_id`].
 pub fn clusterset_id(
     setting: Option<&ClustersetId>,
     property: Option<&str>,

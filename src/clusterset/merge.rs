@@ -1,8 +1,8 @@
-//! The one service that all members see under a name, from all exports of the name, and the properties in which the
-//! exports disagree (KEP-1645, "Constraints and Conflict Resolution").
+//! Merges all exports of a name into the service that all members see, and finds the properties in which they disagree
+//! (KEP-1645, "Constraints and Conflict Resolution").
 //!
-//! Each member computes the service for itself, so it depends on the exports alone: not on their order, the importing
-//! cluster or an earlier outcome.
+//! Each member computes the service for itself, so the result depends only on the exports, and not on their order, the
+//! importing cluster or an earlier result.
 
 #[cfg(test)]
 mod tests;
@@ -18,12 +18,13 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merged {
     pub service: ClustersetService,
-    /// In the order of the API's constants. They are conflicts of all exporters, not only of those that disagree.
+    /// The conflicts, in the order of the API's constants. Each is a conflict of all exporters, not only of those that
+    /// disagree.
     pub conflicts: Vec<Conflict>,
 }
 
 impl Merged {
-    /// The reasons and the messages of the conflicts, as a condition has them; `None` if there are none.
+    /// The joined reasons and messages of the conflicts, for a condition. `None` if there are no conflicts.
     pub fn disagreement(&self) -> Option<(String, String)> {
         let reasons = join(self.conflicts.iter().map(|conflict| conflict.reason), ",");
         let messages = join(self.conflicts.iter().map(|conflict| &conflict.message), " ");
@@ -31,7 +32,7 @@ impl Merged {
     }
 }
 
-/// Merges all exports of a name, at most one of each cluster. `None` if there is none.
+/// Merges all exports of a name, at most one of each cluster. Returns `None` if there are none.
 pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
     let exports = Exports::rank(exports)?;
     let mut clusters: Vec<_> = exports.iter().map(|export| export.cluster.clone()).collect();
@@ -48,7 +49,8 @@ pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
     Some(Merged { service, conflicts })
 }
 
-/// Each property of the first export that states it; the API's default if none does.
+/// Takes routing properties from the first export that states them, and labels and annotations from the first one with
+/// a record. The default is that of the API.
 fn properties(exports: &Exports<'_>) -> Properties {
     let routing =
         exports.with_routing().next().map(|(_, properties)| properties.clone()).unwrap_or_default();
@@ -57,17 +59,18 @@ fn properties(exports: &Exports<'_>) -> Properties {
     Properties { labels: metadata.labels, annotations: metadata.annotations, ..routing }
 }
 
-// The order in which exports decide, and which of them state a property.
+// The precedence of exports, and which exports state a property.
 
-/// All exports of a name, at least one, in precedence: the oldest first, of one age the smaller cluster id.
+/// All exports of a name, at least one, in order of precedence: the oldest first; of equal age, the smaller cluster id
+/// first.
 struct Exports<'a> {
-    /// The type of the first, which is that of the import.
+    /// The type of the first export, which is the type of the import.
     kind: ImportType,
     ranked: Vec<&'a Export>,
 }
 
 impl<'a> Exports<'a> {
-    /// `None` if there are none.
+    /// Sorts the exports by precedence. Returns `None` if there are none.
     fn rank(exports: &'a [Export]) -> Option<Self> {
         let mut ranked: Vec<&Export> = exports.iter().collect();
         ranked.sort_by_key(|&export| (export.created, &export.cluster));
@@ -78,13 +81,13 @@ impl<'a> Exports<'a> {
         self.ranked.iter().copied()
     }
 
-    /// The exports that state labels and annotations.
+    /// The exports with a record. Only they state labels and annotations.
     fn with_record(&self) -> impl Iterator<Item = (&'a Export, &'a Properties)> {
         self.iter().filter_map(|export| Some((export, export.properties.as_ref()?)))
     }
 
-    /// The exports that state session affinity, traffic policy and traffic distribution for this import. A headless
-    /// Service can have them, too, but they have no effect there, so exports of the other type do not count.
+    /// The exports that state session affinity, traffic policy and traffic distribution for this import. Exports of the
+    /// other type do not count: a headless Service can have these properties, but they have no effect there.
     fn with_routing(&self) -> impl Iterator<Item = (&'a Export, &'a Properties)> {
         self.with_record().filter(|(export, _)| export.kind == self.kind)
     }
@@ -92,8 +95,9 @@ impl<'a> Exports<'a> {
 
 // The address families of an import.
 
-/// The families of a merged service, the primary one first. The virtual IPs of a `ClusterSetIP` follow its first
-/// export. A headless service has no IP, and DNS answers with the endpoints of all its exports.
+/// Returns the families of a merged service, the primary one first. For `ClusterSetIP`, the first export that states
+/// families decides the families of the virtual IPs. A headless service has no IP, and DNS answers with the endpoints
+/// of all its exports, so it has the families of all.
 fn families(exports: &Exports<'_>) -> Vec<Family> {
     let all = exports.iter().filter(|export| states_families(export));
     let deciding = match exports.kind {
@@ -110,15 +114,16 @@ fn families(exports: &Exports<'_>) -> Vec<Family> {
     families
 }
 
-/// Whether an export names its families: without a record they are those of its endpoints, and it may have none.
+/// Whether an export names its families. Without a record they are the families of its endpoints, and there may be
+/// none.
 fn states_families(export: &Export) -> bool {
     !export.families.is_empty()
 }
 
 // The ports of an import, and the exporters whose endpoints serve them.
 
-/// The union of the ports of all exports. A Service must not repeat a name, also the empty one, or a pair of protocol
-/// and number, so a port is added only if neither is there.
+/// Returns the union of the ports of all exports. A Service must not repeat a name (even the empty one) or a pair of
+/// protocol and number, so a port that would is left out.
 fn union(exports: &Exports<'_>) -> Vec<ExportedPort> {
     let mut ports: Vec<ExportedPort> = Vec::new();
     for (rank, export) in exports.iter().enumerate() {
@@ -138,12 +143,12 @@ fn key(port: &ExportedPort) -> (Protocol, u16) {
     (port.protocol, port.number)
 }
 
-/// The port of an export with this protocol and number.
+/// Finds the port of an export with the same protocol and number as `like`.
 fn find<'a>(export: &'a Export, like: &ExportedPort) -> Option<&'a ExportedPort> {
     export.ports.iter().find(|port| key(port) == key(like))
 }
 
-/// The application protocol of a port, from the first of the exports that have the port and a record: only the record
+/// Returns the application protocol of a port, from the first export that has the port and a record: only a record
 /// states it.
 fn app_protocol<'a>(
     exports: impl Iterator<Item = &'a Export>,
@@ -154,8 +159,8 @@ fn app_protocol<'a>(
     ports.find(|port| key(port) == key_of_port)?.app_protocol.clone()
 }
 
-/// Names the unnamed port of several after its protocol and number, since a Service accepts an unnamed port only as its
-/// single one. An exporter may call another port the same, so a number may follow.
+/// Names the unnamed port after its protocol and number if there are several ports, since a Service accepts an unnamed
+/// port only as its single one. If an exporter uses that name for another port, a numeric suffix makes it unique.
 fn name_unnamed_port(ports: &mut [ExportedPort]) {
     let unnamed = ports.iter().position(|port| port.name.is_empty());
     let Some(unnamed) = unnamed.filter(|_| ports.len() > 1) else { return };
@@ -168,8 +173,8 @@ fn name_unnamed_port(ports: &mut [ExportedPort]) {
     }
 }
 
-/// Whether the ports of an export differ from those of the first one, in any order. Only a record states application
-/// protocols, so those are compared with the merged ones.
+/// Whether the ports of an export differ from the ports of the first export, in any order. Application protocols are
+/// compared with the merged ones, and only if the export has a record, since only a record states them.
 fn differ(service: &ClustersetService, first: &Export, other: &Export) -> bool {
     let has_other_protocol = |port: &ExportedPort| {
         let same = find(other, port).filter(|_| other.properties.is_some());
@@ -182,8 +187,8 @@ fn identities(export: &Export) -> BTreeSet<(&str, Protocol, u16)> {
     export.ports.iter().map(|port| (port.name.as_str(), port.protocol, port.number)).collect()
 }
 
-/// The ports of the merged service that the endpoints of an exporter serve: those that the exporter has by protocol and
-/// number, whatever it calls them. Another port under the same name would lead clients to the wrong process.
+/// Returns the ports of the merged service that the endpoints of an exporter serve: the ports whose protocol and number
+/// the exporter has, under any name. A match by name alone would lead clients to the wrong process.
 pub fn served_ports<'a>(
     service: &'a ClustersetService,
     export: &Export,
@@ -192,7 +197,7 @@ pub fn served_ports<'a>(
 }
 
 /// Whether an endpoint of an exporter takes part in the merged service with one of its ports. DNS leads clients of a
-/// headless one to every endpoint; an IP leads them only to a port that both the exporter and the service have.
+/// headless service to every endpoint. An IP leads clients only to a port that both the exporter and the service have.
 pub fn serves(service: &ClustersetService, export: &Export, port: Option<&EndpointPort>) -> bool {
     let mut served = served_ports(service, export).map(key);
     service.kind == ImportType::Headless
@@ -202,11 +207,11 @@ pub fn serves(service: &ClustersetService, export: &Export, port: Option<&Endpoi
         }
 }
 
-// Which exporter decides which property of the merged service, for people.
+// The exporter that decides each property of the merged service, for people.
 
-/// The properties of a merged service in their order, each with the exporter whose value it has. One that no exporter
-/// states has the API's default, and is left out. A headless service has the IP families of all exporters, and no
-/// routing.
+/// Lists the properties of a merged service, each with the exporter whose value it has. A property that no exporter
+/// states has the API's default and is left out. For a headless service, IP families and routing are left out: the
+/// families are those of all exporters, and routing has no effect.
 pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<(String, ClusterId)> {
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
     let has_ip = exports.kind == ImportType::ClusterSetIp;
@@ -234,7 +239,7 @@ pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<(String
     decided.collect()
 }
 
-/// The ports that not all exporters have, each with those that do.
+/// Lists the ports that only some exporters have, each with these exporters.
 pub fn ports_of_some(
     service: &ClustersetService,
     exports: &[Export],
@@ -257,15 +262,15 @@ pub struct Conflict {
     pub reason: &'static str,
     /// The exporter whose value the merged service has.
     pub decided_by: ClusterId,
-    /// The exporters with another value, in precedence.
+    /// The exporters with another value, in order of precedence.
     pub disagreeing: Vec<ClusterId>,
-    /// One or more sentences for the condition of every exporter.
+    /// The sentences for the condition of every exporter.
     pub message: String,
 }
 
-/// All conflicts of the exports, in the order of the API's constants.
+/// Finds all conflicts of the exports, in the order of the API's constants.
 fn find_conflicts(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Conflict> {
-    // These properties say how a virtual IP leads to endpoints.
+    // The routing properties have an effect only for a virtual IP.
     let has_ip = exports.kind == ImportType::ClusterSetIp;
     let routing = |word: fn(&Properties) -> Option<String>| {
         let stating = exports.with_routing().filter(move |_| has_ip);
@@ -273,10 +278,10 @@ fn find_conflicts(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Con
     };
     let timeout =
         |properties: &Properties| Some(format!("{}s", properties.session_affinity.timeout()?));
-    // Another affinity is a conflict of its own.
+    // An export with another affinity is a `SessionAffinityConflict`, not a conflict of timeouts.
     let has_timeout = routing(timeout).next().is_some_and(|(_, timeout)| timeout.is_some());
     let timeouts = routing(timeout).filter(|(_, timeout)| has_timeout && timeout.is_some());
-    // DNS answers for a headless service with the addresses that there are.
+    // A headless service has no family conflict: DNS answers with all addresses.
     let families = exports.iter().filter(|export| has_ip && states_families(export));
     let families = families.map(|export| (export, export.families.as_slice()));
     let lacks_one =
@@ -322,8 +327,9 @@ fn find_conflicts(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Con
 }
 
 impl<'a> Exports<'a> {
-    /// Compares the values of the exports that state a property, in precedence. `None` if none differs from the first.
-    /// The message is that of KEP-1645's example, with `words` about the property and the value in use.
+    /// Compares the values of the exports that state a property, in order of precedence. Returns `None` if no value
+    /// differs from the first. The message is that of KEP-1645's example; `words` describes the property and the value
+    /// in use.
     fn compare<T>(
         &self,
         reason: &'static str,
@@ -357,8 +363,8 @@ impl<'a> Exports<'a> {
         })
     }
 
-    /// Names the keys with another value than the one in use, or without one on one side, and no values: those of
-    /// annotations can be long.
+    /// Compares labels or annotations. The message names the keys that differ or are missing on one side. It contains
+    /// no values, since annotations can be long.
     fn compare_texts(
         &self,
         (reason, subject): (&'static str, &str),

@@ -1,5 +1,5 @@
-//! The exports of a clusterset as they stand in Cloud Map, and the one service that follows from all of them. Pure;
-//! the export (`publish`) and the import use it.
+//! The exports of a clusterset as Cloud Map stores them, and the service that each member merges from them. Pure; used
+//! by the exporting side (`publish`) and the importing side (`import`).
 //!
 //! ```text
 //! Service + ServiceExport ──> record, attributes ──> Cloud Map ──> record, attributes ──> merge ──> ServiceImport

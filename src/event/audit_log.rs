@@ -1,8 +1,8 @@
-//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit event
-//! of the API server. Each successful write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a Namespace
-//! yields a scope. The scope is derived from the object's metadata, as for every other sender. A subscription filter cannot
-//! select exactly these lines, so all other lines are ignored here. Writes by the function itself, recognized by its Kubernetes
-//! user group, are ignored too. The log group names the cluster.
+//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
+//! event of the API server. Each successful write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
+//! Namespace yields a scope, which is derived from the object's metadata as for every other sender. A subscription
+//! filter cannot select exactly these lines, so all other lines are ignored here. Writes by the function itself,
+//! recognized by its Kubernetes user group, are ignored too. The log group names the cluster.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,8 @@ use serde_json::{Map, Value};
 
 use super::{Error, Message, Scope, Unusable, object};
 
-/// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
+/// The limit of the unpacked text, in bytes. CloudWatch Logs sends far less, but gzip can expand a payload a
+/// thousandfold.
 const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -36,7 +37,7 @@ struct AuditLine {
     message: String,
 }
 
-/// Reads `{"awslogs":{"data":…}}`. A line that is no audit event becomes an unusable message.
+/// Reads `{"awslogs":{"data":…}}`. A line that is not an audit event becomes an unusable message.
 pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> {
     let batch = unpack(payload).ok_or(Error::LogsNotReadable)?;
     if batch.message_type == "CONTROL_MESSAGE" {
@@ -58,7 +59,7 @@ fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
     serde_json::from_reader(BufReader::new(text)).ok()
 }
 
-/// The cluster of a log group: `/aws/eks/NAME/cluster`.
+/// Returns the cluster of a log group: `/aws/eks/NAME/cluster`.
 fn cluster(log_group: &str) -> Option<String> {
     let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
     object::check_cluster(cluster).ok()
@@ -79,7 +80,8 @@ struct AuditEvent {
     user: User,
     object_ref: Option<ObjectReference>,
     response_status: Option<ResponseStatus>,
-    /// Whether parsing failed inside `requestObject` or `responseObject`, for example because the log cut the line there.
+    /// Whether parsing failed inside `requestObject` or `responseObject`, for example because the log cut the line
+    /// there.
     breaks_in_body: bool,
 }
 
@@ -113,8 +115,8 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     let mut event = AuditEvent::default();
     let mut text = serde_json::Deserializer::from_str(message);
     let read = text.deserialize_map(&mut event).and_then(|()| text.end());
-    // A log may cut a long line. The line is still usable if the cut is inside an object: the API server writes `objectRef`
-    // before the objects.
+    // A log may cut a long line. The line is still usable if the cut is inside an object: the API server writes
+    // `objectRef` before the objects.
     let is_readable = read.is_ok() || event.breaks_in_body && event.object_ref.is_some();
     if !is_readable || event.stage.is_empty() {
         return Err(Unusable::NotJson);
@@ -132,8 +134,8 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     }
 }
 
-/// Reads only the fields of `AuditEvent`. Skips all others, such as `requestObject` and `responseObject`, without allocating
-/// them and without a recursion limit, since tenants control the depth and size of these objects.
+/// Reads only the fields of `AuditEvent`. Skips all others, such as `requestObject` and `responseObject`, without
+/// allocating them and without a recursion limit, since tenants control the depth and size of these objects.
 impl<'de> Visitor<'de> for &mut AuditEvent {
     type Value = ();
 
@@ -161,8 +163,8 @@ impl<'de> Visitor<'de> for &mut AuditEvent {
 }
 
 impl AuditEvent {
-    /// The reference to the written object, if the write succeeded, is of a followed resource and not of a subresource, and is
-    /// not the function's own.
+    /// Returns the reference to the written object, if the write succeeded, is of a followed resource and not of a
+    /// subresource, and is not the function's own.
     fn followed_write(&self) -> Option<&ObjectReference> {
         let succeeded = self.response_status.as_ref().is_none_or(|status| status.code < 300);
         let finished = self.stage == "ResponseComplete" && succeeded;
@@ -174,10 +176,10 @@ impl AuditEvent {
 }
 
 impl ObjectReference {
-    /// The scope of the whole namespace. An `objectRef` has no name if the API server generates the name (`generateName`) or if
-    /// the verb is `deletecollection`.
+    /// Returns the scope of the whole namespace. An `objectRef` has no name if the API server generates the name
+    /// (`generateName`) or if the verb is `deletecollection`.
     ///
-    /// `None` for a namespace that is created with a generated name: it has no Service yet.
+    /// Returns `None` for a namespace that is created with a generated name: it has no Service yet.
     fn namespace_scope(&self) -> Option<Result<Scope, Unusable>> {
         let namespace = self.metadata.namespace.as_deref()?;
         Some(object::check_namespace(namespace).map(|namespace| Scope::inside(namespace, None)))

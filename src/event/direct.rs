@@ -1,12 +1,12 @@
-//! A command of a direct invocation: an `action`, its scope and its fields. Each action has its word and the fields that a
-//! command may have. Unknown fields are rejected, since a mistyped field would silently widen the scope.
+//! A command of a direct invocation: an `action`, its scope and further fields. Each action has its own list of allowed
+//! fields. Unknown fields are rejected, since a mistyped field would silently widen the scope.
 
 use serde_json::{Map, Value};
 
 use super::{ClusterName, Error, Scope};
 use crate::model::{RegistryName, is_region, words};
 
-/// The limits of unknown fields in an error.
+/// The maximum number of unknown fields that an error shows, and of characters of each.
 const SHOWN_FIELDS: usize = 5;
 const SHOWN_CHARACTERS: usize = 40;
 
@@ -17,17 +17,17 @@ pub struct Command {
     pub action: Action,
     /// The scope.
     pub scope: Scope,
-    /// The Region of the cluster that the sender means by the scope's name; absent: that of the configured one.
+    /// The Region of the cluster that the sender means; `None` accepts any.
     pub region: Option<String>,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
-    /// The Cloud Map to purge; absent: all.
+    /// The Cloud Map to purge; `None` for every Cloud Map of the settings.
     pub registry: Option<RegistryName>,
     /// Whether to carry out the plan of `adopt` or `purge`.
     pub confirm: bool,
-    /// Whether a `status` is of what this installation created, and has no instance.
+    /// Whether a `status` lists only the services that this installation created and that have no instance.
     pub created: bool,
-    /// Whether a `sync` reads all of Cloud Map, however long that takes.
+    /// Whether a `sync` reads as much of Cloud Map as the invocation has time for.
     pub fresh: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     Ok(Command { action, scope, region, owner, registry, confirm, created, fresh })
 }
 
-/// Reads the Region of the scope's cluster.
+/// Reads the Region of the scope's cluster. A Region without a named cluster is an error.
 fn region(object: &Map<String, Value>, scope: &Scope) -> Result<Option<String>, Error> {
     let expected = "an AWS Region, such as eu-central-1";
     let is_region = |text: &&str| is_region(text);
@@ -80,18 +80,18 @@ fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
     field(object, "owner", expected, |value| Some(value.as_str().filter(is_id)?.to_owned()))
 }
 
-/// Reads the name of a Cloud Map.
+/// Reads the name of a Cloud Map, `ACCOUNT/REGION`.
 fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> {
     let expected = "ACCOUNT/REGION, such as 111122223333/eu-central-1";
     field(object, "registry", expected, |value| value.as_str().and_then(RegistryName::parse))
 }
 
-/// Reads a field such as the confirmation. Only `true` confirms: a text or a number is an error.
+/// Reads a boolean field, which may be absent. A text or a number is an error, so only `true` confirms.
 fn flag(object: &Map<String, Value>, name: &'static str) -> Result<bool, Error> {
     Ok(field(object, name, "true or false", Value::as_bool)?.unwrap_or_default())
 }
 
-/// Reads a field that may be absent.
+/// Reads a field that may be absent or null.
 fn field<T>(
     object: &Map<String, Value>,
     field: &'static str,
@@ -123,20 +123,21 @@ words! {
         Adopt = "adopt",
         /// Deregister all instances of a cluster.
         Purge = "purge",
-        /// Sync a whole cluster, and carry out a loss that the guard holds.
+        /// Sync a whole cluster, including a loss that the guard holds.
         Confirm = "confirm",
         /// Count the instances of each party in each Cloud Map service.
         Status = "status",
         /// Show the fate of each endpoint of one Service, with the reason.
         Explain = "explain",
-        /// Check the function's connections and permissions.
+        /// Check the function's connections and rights.
         Doctor = "doctor",
     }
 }
 
 impl Action {
-    /// The fields that a command may have. Those that write may have the Region of their cluster: a name alone may be that
-    /// of another cluster there. `confirm` has no namespace, since the guard holds whole clusters.
+    /// Lists the fields that a command may have. Commands that write accept `region`, since the sender may mean a
+    /// cluster of the same name in another Region. `confirm` has no namespace, since the guard holds the loss of a
+    /// whole cluster.
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],
@@ -151,12 +152,13 @@ impl Action {
         }
     }
 
-    /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
+    /// Whether the action takes over or removes instances that others may rely on. An installation may reserve such
+    /// actions to a few people.
     pub fn is_administrative(self) -> bool {
         matches!(self, Self::Adopt | Self::Purge | Self::Confirm)
     }
 
-    /// The words of all actions, for an error.
+    /// Returns the words of all actions, for an error.
     pub(super) fn list() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }

@@ -1,6 +1,6 @@
-//! Reads the records of tools that forward changes of a cluster, each in its own format: kubernetes-event-exporter,
-//! Argo Events' resource source, kubewatch, and a plain object or reference, as in the CloudEvents of Knative's
-//! ApiServerSource. The scope is derived from the object in the record.
+//! Reads the records of tools that forward changes of a cluster: kubernetes-event-exporter, Argo Events' resource
+//! source, kubewatch, and tools that send a plain object or reference, such as Knative's ApiServerSource in its
+//! CloudEvents. The scope is derived from the object in the record.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::object::{self, EventMetadata};
 use super::{Scope, Unusable};
 use crate::model::REPORTER;
 
-/// Reads the record of a known forwarder; `None` if no format matches.
+/// Reads the record of a known forwarder. Returns `None` if no format matches.
 pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     if is_own_event(record) {
         return Some(Err(Unusable::OwnEvent));
@@ -19,8 +19,8 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
         .or_else(|| non_empty_str(record, "kind").map(|_| read_object(record, None, None)))
 }
 
-/// Returns whether the record is or contains an Event that this function created. Such Events are ignored, since each would
-/// start a run. Recognizes core/v1 and events.k8s.io/v1 Events.
+/// Whether the record is or contains an Event that this function created (core/v1 or events.k8s.io/v1). Such Events are
+/// ignored, since each would start a run.
 fn is_own_event(record: &Map<String, Value>) -> bool {
     let inside = ["body", "oldBody", "obj", "oldObj"];
     let inside = inside.into_iter().filter_map(|field| record.get(field)?.as_object());
@@ -32,8 +32,8 @@ fn is_own_event(record: &Map<String, Value>) -> bool {
     [record].into_iter().chain(inside).any(|object| reporter(object) == Some(REPORTER))
 }
 
-/// Reads a record of kubernetes-event-exporter: a v1 Event with the cluster's name, and with labels and owners added to its
-/// `involvedObject`:
+/// Reads a record of kubernetes-event-exporter: a v1 Event with the cluster's name, and with labels and owners added to
+/// its `involvedObject`:
 /// <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
 fn event_exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let object = record.get("involvedObject")?;
@@ -49,8 +49,9 @@ fn event_exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>
     Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }
 
-/// Reads a record of Argo Events' resource source. Its fields are `type`, `body`, `oldBody`, `group`, `version`, `resource` and
-/// `metadata`. `metadata` has fields that the event source adds by configuration; `cluster` is read from there:
+/// Reads a record of Argo Events' resource source. Its fields are `type`, `body`, `oldBody`, `group`, `version`,
+/// `resource` and `metadata`. `metadata` has fields that the event source adds by configuration; `cluster` is read from
+/// there:
 /// <https://github.com/argoproj/argo-events/blob/master/pkg/eventsources/events/event-data.go>
 fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let resource = non_empty_str(record, "resource")?;
@@ -67,8 +68,8 @@ fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(scope.and_then(|scope| Ok(scope.in_cluster(cluster()?))))
 }
 
-/// Reads the data of a kubewatch CloudEvent. `obj` usually lacks `kind` and `apiVersion`, because kubewatch's typed client
-/// omits them. The record has the kind, or the resource for a custom resource:
+/// Reads the data of a kubewatch CloudEvent. `obj` usually lacks `kind` and `apiVersion`, because kubewatch's typed
+/// client omits them. The record has the kind, or the resource for a custom resource:
 /// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
 fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     non_empty_str(record, "operation")?;
@@ -77,7 +78,8 @@ fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(read_object(object, Some(kind), non_empty_str(record, "apiVersion")))
 }
 
-/// The object's own kind and version are preferred to `kind` and `api_version`. A reference has no `metadata`.
+/// Reads an object, or a reference, which has no `metadata`. The object's own kind and version take precedence over
+/// `kind` and `api_version`.
 fn read_object(
     object: &Map<String, Value>,
     kind: Option<&str>,

@@ -1,9 +1,9 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or a scope's own fields ->
-//! scope. Each record is read independently, so an invalid one does not affect the others: it has a reason,
-//! whose only text of the message is a checked kind, so that it can be logged and counted as it is.
+//! Reads an SQS batch, record by record: body -> opened envelopes -> a forwarder's record or a scope's fields -> scope.
+//! An invalid record gets a reason and does not affect the other records. The only text of the message that a reason
+//! may contain is a validated kind, so reasons are safe to log and count.
 //!
-//! The envelopes are SNS without raw delivery, an EventBridge event, and a CloudEvent in structured mode. Each is
-//! recognised by its fields. Its content is returned, and parsed if it is text.
+//! The envelopes are an SNS notification without raw delivery, an EventBridge event, and a CloudEvent in structured
+//! mode. Each is recognized by its fields. Its content is returned, and parsed if it is text.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,17 @@ use serde_json::{Map, Value};
 
 use super::{Action, Error, Scope, forwarder, object};
 
-/// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
+/// The maximum number of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
 
-/// One SQS record, or one line of a log.
+/// One SQS record, or one line of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its id, by which the response to the queue reports its failure.
+    /// Its id, by which the response reports its failure to the queue.
     pub id: String,
-    /// This delivery of the message.
+    /// This delivery of the message; `None` for a line of an audit log, or if the record lacks the fields.
     pub receipt: Option<Receipt>,
-    /// Its scope, or the reason that it has none.
+    /// Its scope, or the reason why it has none.
     pub reading: Result<Scope, Unusable>,
 }
 
@@ -96,7 +96,7 @@ fn read_scope(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     }
 }
 
-/// Only a direct invocation may request another action than a sync, since more senders may write to the queue than may
+/// Allows only `sync`. Other actions require a direct invocation, since more senders may write to the queue than may
 /// invoke the function.
 fn check_action(action: &Value) -> Result<(), Unusable> {
     match action.as_str().and_then(Action::parse) {
@@ -106,7 +106,7 @@ fn check_action(action: &Value) -> Result<(), Unusable> {
     }
 }
 
-/// Extensions of a CloudEvent with the cluster's name. CloudEvents allows only a-z and 0-9 in extension names.
+/// The extensions of a CloudEvent that may name the cluster. CloudEvents allows only a-z and 0-9 in extension names.
 const CLUSTER_EXTENSIONS: [&str; 2] = ["cluster", "clustername"];
 
 /// The content of an envelope.
@@ -117,7 +117,7 @@ pub(super) struct Opened<'a> {
     pub(super) cluster: Option<String>,
 }
 
-/// Opens an envelope; `None` if the value is no envelope.
+/// Opens an envelope. Returns `None` if the value is not an envelope.
 pub(super) fn open(value: &Value) -> Result<Option<Opened<'_>>, Unusable> {
     let Some(object) = value.as_object() else {
         return Ok(None);
@@ -177,10 +177,10 @@ pub enum Unusable {
     /// More nested envelopes than any sender makes intentionally.
     #[error("the message is wrapped in more than {limit} envelopes")]
     TooDeep {
-        /// The number of envelopes that are opened.
+        /// The maximum number of envelopes that are opened.
         limit: usize,
     },
-    /// An object of a kind that is not followed.
+    /// An object of a kind whose changes are not followed.
     #[error("objects of kind {kind} are not followed")]
     UnknownKind {
         /// The kind, with its API group after a dot if it has one.

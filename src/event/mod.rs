@@ -1,9 +1,9 @@
 //! Reads the request in a Lambda payload. Pure: JSON and names, without clients and settings.
 //!
 //! Data moves one way: payload -> [`Payload`]. `message` reads the records of a queue one by one and opens envelopes,
-//! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it. `audit_log`
-//! reads audit lines, which reference such objects; `direct` reads commands. Only the scope is taken from an event. All other
-//! content is ignored as untrusted. `events/` has one payload of every accepted format.
+//! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it.
+//! `audit_log` reads audit lines, which reference Kubernetes objects; `direct` reads commands. From an event, only the
+//! scope is used; all other content is untrusted and ignored. `events/` has one payload of every accepted format.
 
 mod audit_log;
 mod direct;
@@ -28,9 +28,9 @@ pub use message::{Message, Receipt, Unusable};
 pub enum Payload {
     /// A full sync of every configured cluster.
     Schedule,
-    /// A batch of messages, each of which names a scope or is unusable.
+    /// A batch of messages from the SQS queue, each of which has a scope or is unusable.
     Queue(Vec<Message>),
-    /// Lines of an audit log, each of which names a scope or is unusable.
+    /// Lines of an audit log, each of which has a scope or is unusable.
     AuditLog(Vec<Message>),
     /// A command of a direct invocation.
     Direct(Command),
@@ -40,7 +40,7 @@ pub enum Payload {
 /// payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Neither a schedule nor a batch, an audit log or a command.
+    /// Not a scheduled event, an SQS batch, an audit log or a command.
     #[error(
         "the payload is neither a scheduled event nor an SQS batch nor an audit log nor a command; \
          a command is an object such as {{\"action\":\"sync\",\"cluster\":\"blue\"}}"
@@ -52,7 +52,7 @@ pub enum Error {
          send other events to its SQS queue"
     )]
     EventNotScheduled,
-    /// Records without the fields of SQS records from Lambda.
+    /// Records that lack the fields of SQS records.
     #[error(
         "the payload has records that are not from SQS (eventSource \"aws:sqs\", each with a messageId); \
          send to the function's SQS queue"
@@ -61,7 +61,7 @@ pub enum Error {
     /// A CloudWatch Logs subscription with unreadable data.
     #[error("the payload's awslogs.data is not a gzipped batch of log events from CloudWatch Logs")]
     LogsNotReadable,
-    /// A CloudWatch Logs subscription of a log group that is not of an EKS cluster's control plane.
+    /// A CloudWatch Logs subscription of a log group that does not belong to an EKS cluster's control plane.
     #[error(
         "the log events are not from an EKS cluster's log group (/aws/eks/NAME/cluster); \
          only the subscription of an audit log may invoke the function"
@@ -77,9 +77,9 @@ pub enum Error {
         .known.join(", ")
     )]
     UnknownFields {
-        /// Their names, escaped and shortened.
+        /// The names of the unknown fields, escaped and shortened.
         fields: Vec<String>,
-        /// The fields that it may have.
+        /// The fields that the action allows.
         known: &'static [&'static str],
     },
     /// A command with an invalid value.
@@ -98,7 +98,8 @@ pub enum Error {
 /// Reads a payload.
 ///
 /// # Errors
-/// Returns an error if the kind of the whole payload is unknown. An invalid SQS record becomes an [`Unusable`] message.
+/// Returns an error if the payload as a whole is rejected. A record without a usable scope becomes an [`Unusable`]
+/// message.
 pub fn read(payload: &Value) -> Result<Payload, Error> {
     let object = payload.as_object().ok_or(Error::UnknownPayload)?;
     if object.contains_key("Records") {
@@ -116,15 +117,15 @@ pub fn read(payload: &Value) -> Result<Payload, Error> {
     Err(Error::UnknownPayload)
 }
 
-/// Ignores `detail`: EventBridge rules send an empty object there, and EventBridge Scheduler the string `{}`.
+/// Ignores `detail`: EventBridge rules send an empty object there, and EventBridge Scheduler sends the string `{}`.
 fn is_schedule(event: &Map<String, Value>) -> bool {
     let field = |name: &str| event.get(name).and_then(Value::as_str);
     field("detail-type") == Some("Scheduled Event")
         && matches!(field("source"), Some("aws.events" | "aws.scheduler"))
 }
 
-// The scope of an event: a cluster, in it a Kubernetes namespace, in it a Service. Names are checked here; whether they
-// exist is checked when the cluster is read.
+// The scope of an event: a cluster, optionally a Kubernetes namespace in it, optionally a Service in that. The syntax
+// of names is checked here; whether they exist is checked when the cluster is read.
 
 /// The cluster of a scope, as an event names it.
 #[derive(
@@ -134,8 +135,8 @@ pub enum ClusterName {
     /// Every configured cluster: a `sync` or `plan` without a scope.
     #[error("every cluster")]
     Every,
-    /// The only configured cluster: the event has a namespace and no cluster. If several clusters are configured, such
-    /// a scope is rejected.
+    /// The only configured cluster: the event has a namespace and no cluster. This scope is rejected if several
+    /// clusters are configured.
     #[error("the only cluster")]
     Only,
     /// An EKS cluster's name or ARN, as given by the sender.
@@ -153,16 +154,16 @@ impl ClusterName {
     }
 }
 
-/// The part of the clusters to sync. A scope with a Service always has its namespace. A scope of [`ClusterName::Every`] has
-/// neither.
+/// The part of the clusters that a payload is about. A scope with a Service always has a namespace. A scope of
+/// [`ClusterName::Every`] has neither.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Scope {
     /// The cluster.
     pub cluster: ClusterName,
-    /// The Kubernetes namespace; absent: all of the cluster.
+    /// The Kubernetes namespace; `None` for the whole cluster.
     pub namespace: Option<String>,
-    /// The Kubernetes Service; absent: all of the namespace.
+    /// The Kubernetes Service; `None` for the whole namespace.
     pub service: Option<String>,
 }
 
@@ -172,8 +173,8 @@ impl Scope {
         Self { cluster: ClusterName::Every, namespace: None, service: None }
     }
 
-    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
-    /// since that would widen the scope.
+    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error: as absent, it would widen the
+    /// scope.
     fn from_fields(object: &Map<String, Value>) -> Result<Self, Unusable> {
         let cluster = object::read_text(object, "cluster", object::check_cluster)?;
         let namespace = object::read_text(object, "namespace", object::check_namespace)?;
@@ -185,7 +186,7 @@ impl Scope {
         }
     }
 
-    /// A namespace, or one Service of it, without the cluster's name.
+    /// A namespace or one Service of it, without the cluster's name.
     fn inside(namespace: String, service: Option<String>) -> Self {
         let namespace = Some(namespace);
         Self { cluster: ClusterName::Only, namespace, service }

@@ -1,9 +1,9 @@
-//! From a Kubernetes object, or a reference to one, to the scope that its change affects. Only its kind, its names and,
-//! for an EndpointSlice, its Service are read.
+//! Derives the scope that a change affects from the changed Kubernetes object or a reference to it. Reads only the
+//! object's kind, API version, names, labels and owners.
 //!
-//! The kinds are those that can change a registration, by the names that senders use. Others, such as Deployment or Node,
-//! are not followed: their effect on a Service is a change of its EndpointSlices. Any sender of a message chooses the
-//! names, and they appear in requests, logs and reports, so only valid ones are accepted.
+//! Only kinds that can change a registration are followed. Other kinds, such as Deployment or Node, affect a Service
+//! only through its EndpointSlices. Names come from the sender of a message and appear in requests, logs and reports,
+//! so only valid names are accepted.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,15 @@ use super::{Scope, Unusable};
 use crate::model::{Kind, is_derived_service, is_dns_label, is_dns_subdomain, is_imported_slice};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
-/// The label of the objects of imports.
+/// The label of the import objects that this function writes.
 const OWNER_LABEL: &str = "cloud-map-sync/owner";
 
-/// Kubernetes appends 5 random characters to a slice's name, after cutting the Service's part to 58 characters.
+/// The number of random characters that Kubernetes appends to the name of a slice, after cutting the Service's part to
+/// 58 characters.
 const SUFFIX_LENGTH: usize = 5;
 const LONGEST_GENERATED_NAME: usize = 63;
 
-/// The part of an object's metadata that gives its scope.
+/// The part of an object's metadata that determines its scope.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventMetadata {
@@ -41,7 +42,7 @@ struct EventOwner {
 }
 
 impl EventMetadata {
-    /// Reads an object's `metadata`, or a reference, which has the same fields at its top level.
+    /// Reads an object's `metadata`, or a reference, which has these fields at its top level.
     pub(super) fn read(fields: &Map<String, Value>) -> Result<Self, Unusable> {
         Self::deserialize(fields).map_err(|_| Unusable::UnknownShape)
     }
@@ -56,7 +57,7 @@ impl EventMetadata {
         check_namespace(namespace.ok_or(Unusable::IncompleteScope { missing: "namespace" })?)
     }
 
-    /// Whether the object belongs to an import: this function wrote it, and it changes no export.
+    /// Whether the object belongs to an import: this function wrote it, and a change of it changes no export.
     fn is_imported(&self, kind: Kind) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         let labels = self.labels.iter().flatten();
@@ -73,8 +74,8 @@ impl EventMetadata {
         }
     }
 
-    /// The Service of an EndpointSlice, by its label, owner or name; absent if none of them shows it, so that the whole
-    /// namespace is synced.
+    /// Returns the Service of an EndpointSlice, by the slice's label, owner or name, or `None` if none of them shows
+    /// it, so that the whole namespace is synced.
     fn service_of_slice(&self) -> Result<Option<&str>, Unusable> {
         let labels = self.labels.as_ref();
         if let Some(service) = labels.and_then(|labels| labels.get(SERVICE_NAME_LABEL)) {
@@ -91,7 +92,7 @@ impl EventMetadata {
     }
 }
 
-/// The scope that a change of this object affects. `kind` may also be the resource's plural name.
+/// Returns the scope that a change of this object affects. `kind` may also be the resource's plural name.
 pub(super) fn scope(
     kind: &str,
     api_version: Option<&str>,
@@ -116,8 +117,8 @@ pub(super) fn scope(
     }
 }
 
-/// `web-x7k2p` -> `web`. `None` for a name without a generated suffix, and for a name so long that the Service's part
-/// may have been cut.
+/// Removes a generated suffix: `web-x7k2p` -> `web`. Returns `None` for a name without one, and for a name so long that
+/// the Service's part may have been cut.
 fn without_suffix(slice: &str) -> Option<&str> {
     let (service, suffix) = slice.rsplit_once('-')?;
     let generated = suffix.len() == SUFFIX_LENGTH
@@ -125,8 +126,8 @@ fn without_suffix(slice: &str) -> Option<&str> {
     (generated && slice.len() < LONGEST_GENERATED_NAME).then_some(service)
 }
 
-/// Finds a kind that is followed by its name or resource, which some senders use in place of the kind. Other API groups
-/// have kinds of the same name, such as Knative's Service, so the group must match if it is known.
+/// Finds a followed kind by its name, or by its plural resource name, which some senders use. Other API groups have
+/// kinds with equal names, such as Knative's Service, so the group must match if it is known.
 fn followed(kind: &str, api_version: Option<&str>) -> Result<Kind, Unusable> {
     let group = api_version
         .filter(|version| !version.is_empty())
@@ -145,13 +146,13 @@ fn unknown(kind: &str, group: Option<&str>) -> Unusable {
     kind.map_or_else(|invalid| invalid, |kind| Unusable::UnknownKind { kind })
 }
 
-/// A little more than the longest ARN of an EKS cluster with its name of up to 100 characters.
+/// A little more than the longest ARN of an EKS cluster, whose name has up to 100 characters.
 const LONGEST_CLUSTER: usize = 160;
 const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
 const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
 const KIND: &str = "a Kubernetes kind such as Service";
 
-/// The checked text of a field, if it is there and not null.
+/// Reads and checks the text of a field. Returns `None` if the field is absent or null.
 pub(super) fn read_text(
     object: &Map<String, Value>,
     field: &'static str,
@@ -164,19 +165,19 @@ pub(super) fn read_text(
     }
 }
 
-/// Checks a cluster's name or ARN. Whether it exists is checked against the settings later.
+/// Checks the syntax of a cluster's name or ARN. Whether the cluster is configured is checked later.
 pub(super) fn check_cluster(text: &str) -> Result<String, Unusable> {
     let printable = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     let named = text == text.trim() && !text.is_empty() && text.len() <= LONGEST_CLUSTER;
     check(printable && named, text, "cluster", CLUSTER)
 }
 
-/// Checks a Kubernetes namespace.
+/// Checks the name of a Kubernetes namespace.
 pub(super) fn check_namespace(text: &str) -> Result<String, Unusable> {
     check(is_dns_label(text), text, "namespace", LABEL)
 }
 
-/// Checks a Kubernetes Service.
+/// Checks the name of a Kubernetes Service.
 pub(super) fn check_service(text: &str) -> Result<String, Unusable> {
     check(is_dns_label(text), text, "service", LABEL)
 }

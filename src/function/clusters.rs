@@ -1,5 +1,5 @@
-//! Resolves scopes to Services of configured clusters. An event gives only a cluster's name or ARN; everything else about the
-//! cluster comes from the settings. A name that matches several configured clusters is rejected.
+//! Resolves scopes to Services of configured clusters. An event gives only a cluster's name or ARN. Everything else
+//! about the cluster comes from the settings. A name that matches several configured clusters is rejected.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::event::{ClusterName, Scope};
 use crate::model::{ClusterArn, Selection, ServiceRef, join};
 use crate::settings::Cluster;
 
-/// The indexes of the clusters that a name may mean.
+/// Returns the indexes of the clusters that a name matches.
 fn find(name: &ClusterName, clusters: &[Cluster]) -> Vec<usize> {
     let is_meant = |cluster: &Cluster| match name {
         ClusterName::Named(name) => cluster.arn.as_str() == name || cluster.arn.name() == name,
@@ -17,13 +17,13 @@ fn find(name: &ClusterName, clusters: &[Cluster]) -> Vec<usize> {
     (0..clusters.len()).filter(|index| is_meant(&clusters[*index])).collect()
 }
 
-/// The clusters of the settings, for messages.
+/// Returns the ARNs of clusters as one text, for messages.
 pub(super) fn join_arns(clusters: &[Cluster]) -> String {
     join(clusters.iter().map(|cluster| &cluster.arn), ", ")
 }
 
 impl Function {
-    /// The cluster that a purge names: a configured one, or any cluster by its ARN.
+    /// Returns the cluster that a purge names: a configured cluster by its name, or any cluster by its ARN.
     pub(super) fn cluster_to_purge(
         &self,
         name: &ClusterName,
@@ -58,7 +58,7 @@ pub enum UnknownCluster {
     Ambiguous { configured: String },
     #[error("no cluster is named and several are configured: {configured}")]
     NotNamed { configured: String },
-    /// The configured cluster of this name is in another Region than the one that the command means.
+    /// The configured cluster of this name is in another Region than the command names.
     #[error(
         "the command is about the cluster {name} in {region}, and the configured cluster {configured} is in \
          {}: nothing was changed; use the ARN of the cluster", .configured.region()
@@ -67,7 +67,7 @@ pub enum UnknownCluster {
 }
 
 impl UnknownCluster {
-    /// The reason's stable code, for metrics.
+    /// Returns the stable code of the reason, for the report and the log.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotConfigured { .. } | Self::NoArn { .. } => "unknown_cluster",
@@ -83,7 +83,7 @@ impl Selections {
         Self((0..clusters.len()).map(|index| (index, Selection::Everything)).collect())
     }
 
-    /// The Services to sync in any cluster; `None` if no cluster is to be synced.
+    /// Returns `None` if no cluster is selected.
     pub fn union(&self) -> Option<Selection> {
         self.0.values().cloned().reduce(Selection::union)
     }
@@ -136,12 +136,12 @@ impl Selections {
         self.0.insert(index, selection);
     }
 
-    /// The Services of a cluster to sync.
+    /// Returns `None` if the cluster is not selected.
     pub fn of(&self, index: usize) -> Option<&Selection> {
         self.0.get(&index)
     }
 
-    /// The index in the settings of each cluster to sync, with its selection.
+    /// Returns each selected cluster by its index in the settings, with its selection.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Selection)> {
         self.0.iter().map(|(index, selection)| (*index, selection))
     }

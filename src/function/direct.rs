@@ -1,5 +1,5 @@
-//! The commands of direct invocations: resolves the clusters of the scope, runs the action over them, and returns its
-//! report or answer.
+//! The commands of direct invocations: resolves the clusters of the scope, runs the action over them, and returns the
+//! report or the answer of the action.
 
 use futures_util::{StreamExt, stream};
 
@@ -32,13 +32,13 @@ impl Function {
                 _ => Box::pin(self.run_selected(command, deadline)).await,
             }
         };
-        // Each read ends before. A person gets an answer also if one does not.
+        // Each read should end before this limit. If one does not, the person still gets an answer.
         let in_time = deadline.until_end(answer).await;
         let in_time = in_time.unwrap_or(Err(Error::Late(command.action)));
         in_time.unwrap_or_else(Reply::refused)
     }
 
-    /// The error of an action that is reserved to an alias, if it was called in another way.
+    /// Returns an error if the action is reserved to an alias and was not invoked through it.
     fn reserved(&self, action: Action, qualifier: Option<&str>) -> Option<Error> {
         let alias = self.settings.admin_alias.as_ref().filter(|_| action.is_administrative())?;
         let error = || Error::NotThroughAlias {
@@ -107,7 +107,8 @@ impl Function {
         Ok(Reply::to_direct(report))
     }
 
-    /// Whether EKS has a cluster, asked as its entry in the settings says, or with any role of its account.
+    /// Returns whether EKS has a cluster. Uses the first role of the cluster's account in the settings, or else the
+    /// function's own credentials.
     async fn existence(&self, arn: &ClusterArn, deadline: Deadline) -> Existence {
         let clusters = self.settings.clusters.iter();
         let mut roles = clusters.filter_map(|cluster| cluster.role.as_ref());
@@ -116,7 +117,6 @@ impl Function {
         asked.unwrap_or_else(|elapsed| Existence::Unknown(elapsed.to_string()))
     }
 
-    /// The clusters to sync.
     pub(super) fn selected_clusters(
         &self,
         selections: &Selections,
@@ -137,7 +137,7 @@ impl run::Run<'_> {
         for registry in self.registries.values_mut() {
             registry.cloud_map = registry.cloud_map.recording();
         }
-        // Side by side: one that does not answer takes no time from the others.
+        // Concurrently, so that a cluster that does not answer takes no time from the others.
         let checkups = self.function.selected_clusters(selections).map(|cluster| async {
             let checks = self.invocation.check_cluster(cluster, self.registry(cluster)).await;
             ClusterCheckup { cluster: cluster.arn.to_string(), checks }
@@ -159,7 +159,8 @@ impl run::Run<'_> {
     }
 }
 
-/// A name is that of one cluster in each Region, and a kubeconfig may mean another one than the settings.
+/// Checks the Region of the command: clusters in different Regions may have the same name, and a kubeconfig may mean
+/// another cluster than the settings.
 fn check_region(command: &Command, cluster: &ClusterArn) -> Result<(), Error> {
     match &command.region {
         Some(region) if region != cluster.region() => Err(UnknownCluster::OtherRegion {

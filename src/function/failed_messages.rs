@@ -1,6 +1,7 @@
-//! The delay of failed messages. By default SQS delivers a failed message again after the visibility timeout, which must
-//! cover a run that Lambda kills: too long for a transient failure, and too short for an outage. So each failed message
-//! returns to the function's own queue (`QUEUE_URL`) after a backoff that doubles with each delivery.
+//! The delay of failed messages. By default SQS delivers a failed message again after the visibility timeout. This
+//! timeout must cover a run that Lambda kills, so it is too long for a transient failure, and too short for an outage.
+//! So each failed message returns to the function's own queue (`QUEUE_URL`) after a backoff that doubles with each
+//! delivery.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub struct Queue {
     url: String,
 }
 
-/// The delay of a failed message: 1, 2, 4, 8 … minutes by its number of deliveries.
+/// Returns the delay of a failed message by its number of deliveries: 1, 2, 4, 8 … minutes, at most an hour.
 pub fn delay(receives: u32) -> Duration {
     backoff(receives, FIRST_DELAY, LONGEST_DELAY)
 }
@@ -39,7 +40,7 @@ impl Queue {
         Self { client: Client::new(config), url: url.to_owned() }
     }
 
-    /// Postpones failed messages by 1, 2, 4, 8 … minutes. Messages whose delay cannot be set return after the queue's
+    /// Postpones failed messages by their [`delay`]. Messages whose delay cannot be set return after the queue's
     /// visibility timeout.
     pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
         let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten().cloned();

@@ -1,9 +1,10 @@
 //! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report.
 //! All errors of the report are logged here. No line contains a payload, a token or a secret.
 //!
-//! Some lines recur in every run until something changes: held-back requests, things left as they are, and planned changes of
-//! dry runs. Such a line is logged when it first appears and when it ends ([`LoggedLines`]), not in every run. The report and
-//! the counts always include it. The set of logged lines lives in the process. A new process logs every line again.
+//! Some lines recur in every run until something changes: held-back requests, things left as they are, and planned
+//! changes of dry runs. Such a line is logged when it first appears and when it ends ([`LoggedLines`]), not in every
+//! run. The report and the counts always include it. The set of logged lines lives in the process. A new process logs
+//! every line again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -17,12 +18,12 @@ use crate::report::{
     ServiceReport,
 };
 
-/// The ARN of a cluster and the source of the lines: `services`, `exports`, `imports` or `adoption`. Lines are compared only
-/// with earlier lines of the same source.
+/// The ARN of a cluster and the source of the lines: `services`, `exports`, `imports` or `adoption`. Lines are compared
+/// only with earlier lines of the same source.
 type ReportPart = (String, &'static str);
 
-/// The Cloud Map service of a line, if it belongs to one, and the line. Timestamps are removed from the text, because a planned
-/// note has the current time and would look new in every run.
+/// The Cloud Map service of a line, if it belongs to one, and the line. Timestamps are removed from the text, because a
+/// planned note has the current time and would look new in every run.
 type StandingLine = (String, Line);
 
 /// The lines that were logged and have not ended, by part.
@@ -47,8 +48,9 @@ pub(super) struct RunDifference {
 }
 
 impl LoggedLines {
-    /// Compares the lines of a run with those that stand. `is_full_run` says whether the run covered the whole part. A line
-    /// counts as ended only after such a run, and only if everything in its Cloud Map service was read and done.
+    /// Compares the lines of a run with the logged lines of its part. `is_full_run` says whether the run covered the
+    /// whole part. A line counts as ended only after such a run, and only if everything in its Cloud Map service was
+    /// read and done.
     fn compare(&self, part: ReportPart, run: RunLines, is_full_run: bool) -> RunDifference {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let logged = logged.entry(part).or_default();
@@ -70,8 +72,8 @@ impl LoggedLines {
     }
 }
 
-/// Returns what identifies a line. For a line with a reason the text is erased, because it may change while the reason stays
-/// the same.
+/// Returns what identifies a line. For a line with a reason the text is erased, because it may change while the reason
+/// stays the same.
 fn identity_key((place, line): &StandingLine) -> StandingLine {
     let mut line = line.clone();
     if line.has_reason() {
@@ -92,7 +94,8 @@ fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
 }
 
 impl Function {
-    /// Logs the lines of a cluster in the report of a run. `is_full_run`: the run was about all of the cluster.
+    /// Logs the lines of a cluster in the report of a run. `is_full_run` says whether the run was about the whole
+    /// cluster.
     pub(super) fn log_new_lines(
         &self,
         kind: &'static str,
@@ -138,8 +141,9 @@ impl Function {
         info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
     }
 
-    /// Returns the lines that are new or ended since earlier runs. Returns `None`, which logs every line, for a plan that a
-    /// person requested and if `incomplete_services` is not known, because the cluster or its clusterset was not read.
+    /// Returns the lines that are new or ended since earlier runs. Returns `None`, which logs every line, for a plan
+    /// that a person requested and if `incomplete_services` is not known, because the cluster or its clusterset was not
+    /// read.
     fn compare(
         &self,
         (of, kind): (&str, &'static str),
@@ -164,8 +168,8 @@ fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
     lines
 }
 
-/// Logs the lines of a run, without recurring lines that were logged before, and then the lines that ended. Without `news`,
-/// logs every line.
+/// Logs the lines of a run, without recurring lines that were logged before, and then the lines that ended. Without
+/// `news`, logs every line.
 fn log_new_and_ended(
     cluster: &str,
     mode: Mode,
@@ -299,8 +303,8 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
         "cluster {counts}");
 }
 
-/// Logs the guard's verdict. The field `later_look` is true if an earlier run already saw the loss, or no later run can know of
-/// it, so an operator must decide.
+/// Logs the guard's verdict. The field `later_look` is true if an earlier run already saw the loss, or no later run can
+/// know of it, so an operator must decide.
 fn log_guard(cluster: &str, line: &GuardReport, mode: Mode) {
     let GuardReport { state, loss, instances, later_look, detail, .. } = line;
     let services = line.services.len();
@@ -357,7 +361,7 @@ mod tests {
             ("a b", "", true, "", "a b"),
             ("a b", "b c", false, "c", ""),
             ("a b", "", false, "", ""),
-            // Another text about the same is new, and nothing has ended.
+            // Another text about the same subject is new, and nothing has ended.
             ("1", "2", true, "2", ""),
             ("1 2", "2", true, "", ""),
             ("1", "", true, "", "1"),

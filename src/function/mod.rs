@@ -1,6 +1,6 @@
 //! One invocation: parses the payload, resolves the clusters and Services of its scope, reconciles each cluster
-//! independently of the others (`run`), then their `clustersets`, logs the report, and returns the response for the
-//! kind of payload.
+//! independently of the others (`run`) and at the same time their `clustersets`, logs the report, and returns the
+//! response for the kind of payload.
 
 mod clusters;
 mod clustersets;
@@ -40,15 +40,15 @@ pub struct Function {
     queue: Option<Queue>,
     out_of_step: OutOfStep,
     silent: clustersets::Silent,
-    /// The lines of the log that say the same in each run.
+    /// The log lines that recur in each run and were already logged.
     logged_lines: log::LoggedLines,
-    /// The number of reads of instances of a run in place of that by its time.
+    /// The largest number of reads of instances of a sync. `None` if it follows from the time of the sync.
     most_reads: Option<usize>,
     clock: Clock,
 }
 
 impl Function {
-    /// The function with `settings`; `config` is that of its AWS clients.
+    /// Creates the function. `config` is the configuration of its AWS clients.
     pub fn new(settings: Settings, config: aws_config::SdkConfig) -> Self {
         let queue = settings.queue_url.as_ref().map(|url| Queue::new(&config, url));
         let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
@@ -71,7 +71,7 @@ impl Function {
         Self { clock, ..self }
     }
 
-    /// Limits the reads of instances of each sync, as if Cloud Map were so large that its time allows no more.
+    /// Limits the reads of instances of each sync, as if its time allowed no more of a very large Cloud Map.
     #[must_use]
     pub fn with_most_reads(self, calls: usize) -> Self {
         Self { most_reads: Some(calls), ..self }
@@ -83,7 +83,7 @@ impl Function {
         Self { clients: self.clients.with_transport(transport), ..self }
     }
 
-    /// Handles one payload of a call to the function itself, or through an alias or a version of it.
+    /// Handles one payload. `qualifier` is the alias or version through which the function was invoked, if any.
     pub async fn reply(
         &self,
         qualifier: Option<&str>,
@@ -121,7 +121,8 @@ impl Function {
         Reply::to_schedule(run.0)
     }
 
-    /// The values that all clusters of an invocation share; `writes` is whether it may change Cloud Map.
+    /// Returns the values that all clusters of an invocation share. `writes` says whether the payload may change
+    /// anything.
     fn invocation(&self, writes: bool, deadline: Deadline) -> Invocation<'_> {
         let mode = match writes {
             false => Mode::Plan,
@@ -142,14 +143,14 @@ impl Function {
     }
 }
 
-// The result of an invocation, and its response for the kind of payload: counts to the schedule, failed messages to the
-// queue, the whole report to a direct invocation. Each is built from the run's report. An error that fails the invocation
-// has a stable name.
+// The result of an invocation, and its response for the kind of payload: the counts for the schedule, the ids of failed
+// messages for the queue, the whole report for a direct invocation. Each is built from the run's report. An error that
+// fails the invocation has a stable name.
 
 /// The error of an invocation that fails as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The payload is no request that the function knows.
+    /// The payload is not a request that the function knows.
     #[error(transparent)]
     Event(#[from] event::Error),
     /// The payload names a cluster that is not configured.
@@ -163,7 +164,7 @@ pub enum Error {
             .map_or("without one".to_owned(), |qualifier| format!("through {qualifier}"))
     )]
     NotThroughAlias { action: event::Action, alias: String, through: Option<String> },
-    /// Something did not answer in the time of the invocation.
+    /// The action did not end in the time of the invocation.
     #[error(
         "{0} was not done in the time of this invocation; the log has what was done until then"
     )]
@@ -185,7 +186,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error's stable name, for alarms and callers.
+    /// Returns the stable name of the error, for alarms and callers.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Event(_) => "InvalidEvent",
@@ -200,13 +201,13 @@ impl Error {
     }
 }
 
-/// The result of an invocation. As JSON values the report of a large run takes more memory than the run, so it stays what
-/// it is until Lambda's client writes it.
+/// The result of an invocation. The report stays a typed value until Lambda's client serialises it: as JSON values, the
+/// report of a large run takes more memory than the run.
 #[derive(Debug)]
 pub struct Reply {
-    /// The report; absent if the payload was rejected or is a query.
+    /// The report. `None` if the payload was rejected or is a query.
     pub report: Option<Report>,
-    /// The response if it is not the report.
+    /// The response. `None` if the response is the report.
     response: Result<Option<Value>, Error>,
 }
 
@@ -215,8 +216,8 @@ pub struct Reply {
 #[serde(untagged)]
 pub enum Body {
     Value(Value),
-    /// The report of a direct invocation, with the release of the function for the plugin of a person who may have
-    /// another one.
+    /// The report of a direct invocation, with the release of the function, since the plugin of the person may have
+    /// another release.
     Report {
         #[serde(flatten)]
         report: Box<Report>,
@@ -229,8 +230,8 @@ impl Reply {
         Self { report: None, response: Err(error) }
     }
 
-    /// The response to a query: `status`, `doctor` or `explain`, with the release of the function. One that is too large
-    /// for Lambda has only the counts.
+    /// Returns the response to a query, `status`, `doctor` or `explain`, with the release of the function. A response
+    /// that is too large for Lambda has only the counts.
     fn to_query<T: Serialize>(mut answer: T, leave_counts: fn(&mut T)) -> Self {
         fit(&mut answer, leave_counts);
         let mut answer = json!(answer);
@@ -238,8 +239,8 @@ impl Reply {
         Self { report: None, response: Ok(Some(answer)) }
     }
 
-    /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms
-    /// count these errors.
+    /// Returns the response to the schedule or a log subscription: the counts, or an error if the run is incomplete.
+    /// Alarms count these errors.
     fn to_schedule(report: Report) -> Self {
         let response = if report.ok {
             Ok(Some(json!({ "ok": true, "mode": report.mode, "counts": report.counts })))
@@ -249,12 +250,12 @@ impl Reply {
         Self { report: Some(report), response }
     }
 
-    /// The response to a direct invocation: always the report.
+    /// Returns the response to a direct invocation, which is always the report.
     fn to_direct(report: Report) -> Self {
         Self { report: Some(report), response: Ok(None) }
     }
 
-    /// The response to the queue: the ids of the messages to deliver again.
+    /// Returns the response to the queue: the ids of the messages to deliver again.
     fn to_queue(report: Report, failed: Vec<String>) -> Self {
         let mut response = aws_lambda_events::sqs::SqsBatchResponse::default();
         for id in failed {
@@ -263,7 +264,7 @@ impl Reply {
         Self { report: Some(report), response: Ok(Some(json!(response))) }
     }
 
-    /// The response. A report that is too large for Lambda has only the counts.
+    /// Returns the response. A report that is too large for Lambda has only the counts.
     ///
     /// # Errors
     /// Returns the error of an invocation that fails as a whole.

@@ -1,5 +1,6 @@
-//! The orphans of a run: instances of this installation of a cluster that is not configured for the Cloud Map in which they
-//! are. Every full sync counts them in what it has read. They stay until a person purges the cluster.
+//! The orphans of a run: instances that this installation registered for a cluster which is not configured for their
+//! Cloud Map. Every full sync counts the orphans in the part of Cloud Map that it has read. They stay until a person
+//! purges the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::model::{ClusterArn, Registry, ServiceKey};
 use crate::report::OrphanReport;
 
 impl Run<'_> {
-    /// The orphans in these Cloud Maps, as far as this invocation has read them.
+    /// Returns and logs the orphans in these Cloud Maps, as far as this invocation has read them.
     pub(super) async fn orphans(&self, keys: &BTreeSet<RegistryKey>) -> Vec<OrphanReport> {
         let shown = self.registries.iter();
         let shown = shown.filter_map(|(key, registry)| Some((key, registry.shown()?)));
@@ -45,7 +46,8 @@ impl Run<'_> {
         all
     }
 
-    /// The command that purges the orphans. Of a cluster that is kept in another Cloud Map it names this one.
+    /// Returns the command that purges the orphans, limited to this Cloud Map if the cluster is configured for another
+    /// one.
     fn purge_command(
         &self,
         cluster: &ClusterArn,
@@ -60,8 +62,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether the own Cloud Map of a cluster shows the namespace of a service, too: two roles may belong to one account. If the
-/// run has not read its own, the service may be there.
+/// Whether the configured Cloud Map of a cluster also shows the namespace of a service, since two roles may belong to
+/// one account. Returns true if the run has not read that Cloud Map (`shown` is `None`).
 fn is_shown(read: &Registry, service: &ServiceKey, shown: Option<&BTreeSet<String>>) -> bool {
     let Some(shown) = shown else { return true };
     let namespace = read.namespaces.get(&service.namespace);

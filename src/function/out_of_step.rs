@@ -1,5 +1,5 @@
-//! The age of drift: the endpoints that runs of this process left undone, each with the time of the first such run. Only the
-//! metrics use it. No decision depends on it, and a new process starts empty.
+//! The age of drift: the endpoints whose changes runs of this process left undone, each with the time of the first such
+//! run. Only the metrics use it. No decision depends on it, and a new process starts empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -17,13 +17,13 @@ struct PendingEndpoint {
     instance: Option<String>,
 }
 
-/// The endpoints that are out of step, with the time of the first run that left them so.
+/// The endpoints that are out of step, each with the time of the first run that left its change undone.
 #[derive(Debug, Default)]
 pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
 
 impl OutOfStep {
-    /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
-    /// ignored.
+    /// Records the changes that a run over the selected Services left undone. Ignores the report of an unreadable
+    /// cluster.
     pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
         if report.error.is_some() {
             return;
@@ -52,7 +52,7 @@ impl OutOfStep {
         }
     }
 
-    /// The age of the oldest ones.
+    /// Returns the age of the oldest missing and of the oldest leftover endpoint.
     pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |change: Verb| {

@@ -1,6 +1,6 @@
-//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
-//! sync of all clusters looks for orphans, and builds the report. The scopes of the messages of a
-//! queue, or of the lines of a log, are merged first, so that each cluster is synced once.
+//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, looks for
+//! orphans in the Cloud Maps of fully synced clusters, and builds the report. The scopes of the messages of a queue, or
+//! of the lines of a log, are merged first, so that each cluster is synced once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -26,8 +26,8 @@ pub(super) type Runs = BTreeMap<usize, ClusterReport>;
 pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
 
 impl Function {
-    /// Reconciles every selected cluster. A failure of one does not stop the others. Returns the report, and the index in
-    /// the settings of each of its clusters.
+    /// Reconciles every selected cluster. A failure of one cluster does not stop the others. Returns the report, and
+    /// the index in the settings of each cluster in it.
     pub(super) async fn run(
         &self,
         invocation: &Invocation<'_>,
@@ -42,14 +42,14 @@ impl Function {
                 run.registry(cluster).set_account(account);
             }
         }
-        // Another order each minute: clusters that take all their time starve no other.
+        // The order differs each minute, so that slow clusters do not always starve the same others.
         let in_order = shuffle(invocation.now, selections.iter().collect());
         let runs = in_order.into_iter().map(|(index, selection)| {
             let run = run.cluster(&self.settings.clusters[index], selection);
             async move { (index, Box::pin(run).await) }
         });
         let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
-        // Neither flow waits for the other one.
+        // The two flows run concurrently.
         let registries = &run.registries;
         let of_clustersets = Box::pin(self.sync_clustersets(invocation, registries, selections));
         let (mut runs, (members, synced)) = tokio::join!(runs, of_clustersets);
@@ -69,7 +69,7 @@ impl Function {
         (report, indexes)
     }
 
-    /// The clusters that a run is about, and those that take part in a clusterset beside them.
+    /// Returns the clusters that a run is about, and all clusters that take part in a clusterset.
     fn clusters_of_run(
         &self,
         invocation: &Invocation<'_>,
@@ -81,7 +81,7 @@ impl Function {
         self.selected_clusters(selections).chain(importers).collect()
     }
 
-    /// The Cloud Maps of the clusters that have a full sync.
+    /// Returns the Cloud Maps of the clusters that this run fully syncs.
     fn fully_synced(
         &self,
         invocation: &Invocation<'_>,
@@ -94,13 +94,11 @@ impl Function {
         clusters.map(|cluster| self.clients.registry_of(cluster)).collect()
     }
 
-    /// The memory of this process about a registry.
     fn memory(&self, key: &RegistryKey) -> Arc<Memory> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.entry(key.clone()).or_default().clone()
     }
 
-    /// The limits of the reads of an invocation.
     pub(super) fn read_limit(&self, invocation: &Invocation<'_>) -> ReadLimit {
         let deadline = invocation.deadline;
         if invocation.is_of_person() {
@@ -111,7 +109,7 @@ impl Function {
         self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
     }
 
-    /// The registries of these clusters, each read at most once, within these limits.
+    /// Returns the registries of these clusters, each read at most once, within `limit`.
     pub(super) async fn registries_of(
         &self,
         clusters: impl IntoIterator<Item = &Cluster>,
@@ -121,7 +119,6 @@ impl Function {
         self.registries(keys.collect(), limit).await
     }
 
-    /// These registries.
     pub(super) async fn registries(
         &self,
         keys: BTreeSet<RegistryKey>,
@@ -139,8 +136,8 @@ impl Function {
         registries
     }
 
-    /// Syncs each cluster once over all scopes of the batch. Returns the report, and the ids of the messages with unfinished
-    /// work in their scope that a retry can complete.
+    /// Syncs each cluster once over all scopes of the batch. Returns the report, and the ids of the messages to deliver
+    /// again: their scope has unfinished work that a retry can complete.
     pub(super) async fn sync_messages(
         &self,
         messages: Vec<event::Message>,
@@ -152,7 +149,7 @@ impl Function {
         for message in messages {
             match message.reading {
                 Ok(scope) => requested.entry(scope).or_default().push(message.id),
-                // Our own write is not reported.
+                // A message about our own write is ignored without a report.
                 Err(Unusable::Imported | Unusable::OwnEvent) => {}
                 Err(unusable) => {
                     dropped.push(drop_message(message.id, unusable.reason(), &unusable));
@@ -182,8 +179,8 @@ impl Function {
     }
 }
 
-/// Whether a retry can complete nothing of these selections in their own clusters. Another importer that has failed follows in
-/// its next full sync. The reports are by the cluster's index in the settings.
+/// Whether the selected clusters have no work left that a retry can complete. Another cluster whose import failed
+/// repeats it in its next full sync. `clusters` has the reports by the cluster's index in the settings.
 fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>) -> bool {
     let is_complete = |(index, selection)| {
         clusters.get(&index).is_some_and(|cluster| cluster.is_complete_for(selection))
@@ -191,7 +188,8 @@ fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>
     selections.iter().all(is_complete)
 }
 
-/// The report of a cluster, also of one that could not be read.
+/// Returns the report of a cluster. For a cluster that could not be read, it has the error and the changes made before
+/// it.
 fn conclude(cluster: &Cluster, reconciled: Result<ClusterReport, Error>) -> ClusterReport {
     match reconciled {
         Ok(report) => report,
@@ -202,7 +200,7 @@ fn conclude(cluster: &Cluster, reconciled: Result<ClusterReport, Error>) -> Clus
     }
 }
 
-/// Records and logs a message that is not delivered again.
+/// Logs a message that is not delivered again, and returns its line for the report.
 fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {
     let dropped = Dropped { message, reason: reason.into(), detail: why.to_string() };
     log::dropped(&dropped);
@@ -233,7 +231,7 @@ impl Run<'_> {
             report.lines.extend(cluster.repetition_warnings().map(Line::warning));
         }
         report.quiet = !function.settings.pages(cluster);
-        // An adoption holds back other things than a sync does.
+        // An adoption holds back other requests than a sync does, so their lines are compared separately.
         let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
         function.log_new_lines(kind, &report, (invocation.mode, is_whole));
         log::summary(&report, invocation.mode);

@@ -1,8 +1,10 @@
-//! The rules of the guard against mass deletion, for both flows: the limits of a loss ([`Guard`], from the settings),
-//! the loss of each name ([`Losses`]), what an earlier run has seen of it (`sighting`), and the verdict
-//! ([`Measure::judge`]) with its sentence (`status`). Pure, and without a word about changes: `publish::plan` counts the
-//! instances that a plan would deregister, `import` the endpoints that would leave the imports, and each takes the held
-//! ones out of its plan. The time is a value here, so every case is a row of a table.
+//! The rules of the guard against mass deletion, for instances and for imports: the limits of a loss ([`Guard`], from
+//! the settings), the loss of each name ([`Losses`]), the loss that an earlier run saw (`sighting`), and the verdict
+//! ([`Measure::judge`]) with its sentence (`status`).
+//!
+//! The module is pure and knows no changes: `publish::plan` counts the instances that a plan would deregister, `import`
+//! counts the endpoints that would leave the imports, and each takes the held removals out of its own plan. The time is
+//! a parameter, so a table of cases can test every rule.
 
 mod sighting;
 mod status;
@@ -17,19 +19,19 @@ pub use crate::model::Guard;
 pub use sighting::{Age, Sighting, SightingNote, Sightings};
 pub use status::{GuardStatus, LossSubject};
 
-/// The part of a cluster that a plan covers; it decides the rules of the guard.
+/// The part of a cluster that a plan covers. It decides which rules of the guard apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// The whole cluster: a full sync.
     Everything,
     /// The whole cluster, and a person has confirmed every loss.
     Confirmed,
-    /// The Services that an event names.
+    /// The Services that a payload names: a targeted sync.
     Part,
 }
 
 impl Extent {
-    /// That of a run over these Services; `is_confirmed`: a person has confirmed what a full sync loses.
+    /// Returns the extent of a run over `selection`. `is_confirmed`: a person has confirmed the losses of a full sync.
     pub fn of(selection: &Selection, is_confirmed: bool) -> Self {
         match selection {
             Selection::Everything if is_confirmed => Self::Confirmed,
@@ -48,9 +50,9 @@ impl Extent {
 pub struct Circumstances {
     pub guard: Guard,
     pub now: Timestamp,
-    /// The cluster that would lose something.
+    /// The cluster whose loss is judged.
     pub cluster: ClusterArn,
-    /// What it would lose.
+    /// Whether the cluster would lose instances or imported endpoints.
     pub subject: LossSubject,
 }
 
@@ -59,24 +61,25 @@ pub struct Circumstances {
 pub struct Loss {
     /// The number of instances or endpoints lost.
     pub lost: usize,
-    /// The number of those left.
+    /// The number of instances or endpoints left.
     pub left: usize,
-    /// Whether this run read that the name itself still stands, so that its loss is no accident of a read.
+    /// Whether this run read that the Service or import still exists. If so, the loss is not caused by a failed read.
     pub was_read: bool,
-    /// Whether something of the name has room for the guard's note.
+    /// Whether an instance or the ServiceImport of the name has room for the guard's note. For instances, only a
+    /// targeted sync checks this.
     pub has_room: bool,
 }
 
-/// Every Service or import that would lose something.
+/// The loss of each Service or import that would lose something.
 pub type Losses = BTreeMap<ServiceRef, Loss>;
 
-/// The number lost by all together.
+/// Returns the number of instances or endpoints that all names lose together.
 pub fn total(losses: &Losses) -> usize {
     losses.values().map(|loss| loss.lost).sum()
 }
 
-/// Whether a single name loses something and was itself read in this run. Then a read error is not the cause, and
-/// no other name is concerned.
+/// Whether exactly one name loses something and this run read it. Then a failed read is not the cause, and no other
+/// name is affected.
 fn is_single_and_read(losses: &Losses) -> bool {
     losses.len() == 1 && losses.values().all(|loss| loss.was_read)
 }
@@ -86,18 +89,19 @@ fn is_single_and_read(losses: &Losses) -> bool {
 pub struct Verdict {
     /// The reason for the verdict.
     pub state: GuardState,
-    /// The losses that are held: the names keep these instances for now.
+    /// The held losses: the names keep these instances for now.
     pub held: Losses,
-    /// The losses that pass although the limits are exceeded. If a name has fallen further than an earlier run has seen, a
-    /// part of its loss passes, and the rest is held.
+    /// The losses that pass although they exceed the limits. If a name falls further than an earlier run saw, the part
+    /// of its loss that was seen passes, and the rest is held.
     pub passed: Losses,
-    /// The instances that the limits were measured on.
+    /// The number of instances that the limits were applied to.
     pub instances: usize,
     /// The number of instances that could not be read, if the verdict depends on them.
     pub unread: usize,
-    /// The time at which the last of the held losses was first seen, or of those that pass.
+    /// When the most recent of the held losses was first seen, or of the passed losses if none is held. `None` if no
+    /// sighting counts.
     pub first_seen: Option<Timestamp>,
-    /// The held names of which this run has seen the loss first, so that it is to be noted.
+    /// The held names whose loss this run is the first to see, and has to note.
     pub new: BTreeSet<ServiceRef>,
 }
 
@@ -110,12 +114,13 @@ pub struct Measure {
     pub instances: usize,
     /// The number of instances that could not be read.
     pub unread: usize,
-    /// In a targeted sync: whether something was read by an earlier run alone, so that a note may be there since.
+    /// In a targeted sync: whether a part of Cloud Map was read only by an earlier run. A note may have been written
+    /// there since.
     pub is_old: bool,
 }
 
 impl Measure {
-    /// Whether a loss exceeds the limits. A single Service that was read may lose all its instances.
+    /// Whether a loss exceeds the limits. A single name may lose everything: in a full sync only if this run read it.
     pub fn is_past(self, run: &Circumstances, losses: &Losses) -> bool {
         let excused = match self.extent {
             Extent::Part => losses.len() <= 1,
@@ -132,8 +137,9 @@ impl Measure {
         self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }
 
-    /// The verdict on a loss. In a full sync, if a loss that was seen before is let pass, the rest is judged by itself.
-    /// Instances that could not be read may be lost as well: they are added if another loss exists.
+    /// Returns the verdict on a loss; `None` if the guard has nothing to hold or report. In a full sync, the part of a
+    /// loss that an earlier run saw passes once the wait is over, and the rest is judged alone. Instances that could
+    /// not be read may be lost too, so they count if anything else is lost.
     pub fn judge(
         self,
         run: &Circumstances,
@@ -187,18 +193,19 @@ impl Measure {
             return Some(Verdict { passed, new, ..held });
         }
         if of_rest.may_be_past(run, &rest) {
-            // The loss is not noted: a part of it is unknown, so a later look could not recognize it.
+            // The loss gets no note: a part of it is unknown, so a later run could not recognize it.
             let held = Verdict::new(GuardState::HeldUntilRead, rest, of_rest.instances, None);
             return Some(Verdict { passed, unread: self.unread, ..held });
         }
         Some(Verdict::new(GuardState::Lifted, losses.clone(), instances, last_seen(losses)))
     }
 
-    /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
-    /// instance that a full sync holds by its note, and none of which a full sync could note no loss.
+    /// Returns the verdict on the loss of a targeted sync. Several Services together may not exceed the limits. A
+    /// Service may lose nothing while a note says that a full sync holds its loss, or if a full sync could not write
+    /// such a note. Everything is left to the full sync if a part of Cloud Map was read only by an earlier run.
     ///
-    /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages about one of them each
-    /// would carry it out, since a message about a single Service may remove all that it has.
+    /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages, each about one of
+    /// them, would carry the loss out, because a message about a single Service may remove all its instances.
     fn of_a_part(
         self,
         run: &Circumstances,
@@ -235,12 +242,12 @@ impl Verdict {
         Self { state, held, passed, instances, unread: 0, first_seen, new: BTreeSet::new() }
     }
 
-    /// The losses that the state is about.
+    /// Returns the losses that the state is about: the held ones, or the passed ones if the guard holds nothing.
     pub fn losses(&self) -> &Losses {
         if self.state.holds() { &self.held } else { &self.passed }
     }
 
-    /// The verdict for people.
+    /// Returns the verdict in the form that people read.
     pub fn status(self, run: Circumstances) -> GuardStatus {
         GuardStatus { run, verdict: self, without_note: BTreeSet::new() }
     }

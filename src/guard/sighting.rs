@@ -1,4 +1,4 @@
-//! A loss as an earlier run has seen it ([`Sighting`]), and as it is noted ([`SightingNote`]).
+//! The loss of a name as an earlier run saw it ([`Sighting`]), and the note that stores it ([`SightingNote`]).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{Loss, Losses};
 use crate::model::{Guard, ServiceRef, Timestamp, fingerprint};
 
-/// The loss of one name as an earlier run has seen it.
+/// The loss of one name as an earlier run saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// The time at which the loss was first seen.
@@ -23,15 +23,15 @@ pub type Sightings = BTreeMap<ServiceRef, Sighting>;
 pub enum Age {
     /// The wait is not over.
     Early,
-    /// A loss that is still the same is let pass.
+    /// The wait is over: the guard lets the same loss pass.
     Ripe,
     /// The sighting has expired, or the clocks do not agree.
     Stale,
 }
 
 impl Sighting {
-    /// The age of the sighting. Another machine may have written it, so a time in the near future does not start a new
-    /// sighting.
+    /// Returns the age of the sighting. Another machine may have written it, so a time in the near future counts as
+    /// early and does not start a new sighting.
     pub fn age(self, guard: Guard, now: Timestamp) -> Age {
         let wait = guard.wait;
         let age = now.duration_since(self.first_seen);
@@ -44,20 +44,21 @@ impl Sighting {
         }
     }
 
-    /// The part of a loss that was seen then: the name may fall to the number that it would have been left with. The number
-    /// lost is not compared: a held Service keeps old instances while its new pods are registered, so that number grows.
+    /// Returns how much of a loss passes: the name may fall to the number that it had left in the sighting. The number
+    /// lost is not compared, because it grows: a held Service keeps its old instances while its new pods are
+    /// registered.
     pub(super) fn lets_pass(self, loss: Loss) -> usize {
         (loss.left + loss.lost).saturating_sub(self.left).min(loss.lost)
     }
 }
 
-/// The longest value of an attribute. If the names do not all fit, those that lose most are noted; the others follow in a
+/// The longest value of an attribute. If not all names fit, the names that lose most are noted; the others follow in a
 /// later note.
 const LONGEST: usize = 1024;
 
-/// The sightings of one time as they are stored, in one line of text: the time, and for each name six hexadecimal digits of
-/// a hash, followed by the number of instances left if that is not zero. The line fits into one attribute of Cloud Map; that
-/// of one name has less than 40 characters.
+/// The stored form of the sightings of one time, as one line of text: the time, and for each name six hexadecimal
+/// digits of its hash, followed by the number of instances left if that is not zero. The line fits into one attribute
+/// of Cloud Map. A line with one name has less than 40 characters.
 ///
 /// ```text
 /// 2026-11-21T10:51:00Z 3fa9c1 88d0e2+5
@@ -70,7 +71,7 @@ pub struct SightingNote {
 }
 
 impl SightingNote {
-    /// The note of the present losses.
+    /// Returns the note of these losses.
     pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
         let mut by_loss: Vec<(&ServiceRef, &Loss)> = losses.iter().collect();
         by_loss.sort_by_key(|(_, loss)| std::cmp::Reverse(loss.lost));
@@ -103,7 +104,7 @@ impl SightingNote {
         Some(Sighting { first_seen: self.first_seen, left })
     }
 
-    /// The sightings of these names.
+    /// Returns the sightings of those `services` that the note has.
     pub fn sightings<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Sightings {
         services.filter_map(|service| Some((service.clone(), self.sighting(service)?))).collect()
     }

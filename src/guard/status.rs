@@ -1,6 +1,6 @@
-//! Describes the guard's verdict for people: the Services that would lose instances or the imports that would lose endpoints,
-//! the limits that are exceeded, since when, and the condition that lets the loss pass. The report also has it as numbers; each
-//! held-back line has the sentence.
+//! Describes the guard's verdict for people: which Services would lose instances or which imports would lose endpoints,
+//! which limits are exceeded, since when, and on which condition the loss passes. The report also has the verdict as
+//! numbers; each held-back line has the sentence.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{Circumstances, Verdict, is_single_and_read, total};
 use crate::model::{Guard, GuardState, ServiceRef, Timestamp, join_first};
 
-/// The number of Services that a sentence names.
+/// The most Services or imports that a sentence names.
 const NAMED: usize = 3;
 
 /// What a cluster would lose.
@@ -20,11 +20,11 @@ pub enum LossSubject {
     Endpoints,
 }
 
-/// The words about a loss.
+/// The nouns and clauses of a sentence about a loss.
 struct Words {
     noun: &'static str,
     owner: &'static str,
-    /// The noun for what could not be read, such as "Cloud Map services".
+    /// The noun for the parts that could not be read, such as "Cloud Map services".
     unread: &'static str,
     /// The clause for a Service or import that is gone, such as "which is not in the cluster".
     absent: &'static str,
@@ -54,8 +54,8 @@ impl LossSubject {
 pub struct GuardStatus {
     pub run: Circumstances,
     pub verdict: Verdict,
-    /// Held Services or imports whose loss could not be stored in an attribute or annotation. Later runs cannot tell that it
-    /// was seen before.
+    /// Held Services or imports whose loss could not be stored in an attribute or annotation. Later runs cannot tell
+    /// that it was seen before.
     pub without_note: BTreeSet<ServiceRef>,
 }
 
@@ -84,8 +84,8 @@ impl GuardStatus {
         first_seen.filter(|_| !state.holds() || held.keys().any(is_noted))
     }
 
-    /// Returns whether an operator must decide: an earlier run already saw the loss, or the loss of a held one could not be
-    /// stored.
+    /// Returns whether an operator must decide: an earlier run already saw the loss, or the loss of a held Service or
+    /// import could not be stored.
     pub fn needs_operator(&self) -> bool {
         let is_seen_before = self.first_seen().is_some_and(|first_seen| first_seen < self.run.now);
         is_seen_before || !self.without_note.is_empty()
@@ -140,7 +140,7 @@ impl Display for GuardStatus {
         let Guard { share, minimum, .. } = self.run.guard;
         match state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
-            // The guard alone lets it pass: a removal may still wait for additions, or for a second look.
+            // The guard lets the loss pass, but a removal may still wait for additions or for a second look.
             GuardState::Lifted => write!(
                 f,
                 "{who} would lose {limits}; the same loss was seen before, so the guard lets it pass"

@@ -1,5 +1,5 @@
-//! Applies the changes of one import in order, one request each. A failed change blocks the later changes that depend on it
-//! ([`FailedWrite::blocks`]). Blocked changes are planned again, with the failure as input.
+//! Applies the changes of one import in order, one request each. A failed change blocks the later changes that depend
+//! on it ([`FailedWrite::blocks`]). Blocked changes are planned again, with the failure as input.
 //!
 //! [`Imported`] is the outcome of all imports of a cluster in one run.
 
@@ -49,8 +49,8 @@ pub struct Failure {
 
 const AFTER_FAILURE: &str = "an earlier change of the import failed";
 
-/// Applies `changes` in sequence. Each response is stored in `present`, because later changes need it (UIDs, resource versions,
-/// IPs).
+/// Applies `changes` in sequence. Each response is stored in `present`, because later changes need it (UIDs, resource
+/// versions, IPs).
 pub async fn apply(
     kubernetes: &Kubernetes,
     present: &mut Present,
@@ -125,7 +125,8 @@ impl Applied {
         }
     }
 
-    /// Whether a change is left that a retry can make: a failure is not permanent, or an unblocked change was not attempted.
+    /// Whether a change is left that a retry can make: a failure is not permanent, or an unblocked change was not
+    /// attempted.
     pub fn is_unfinished(&self) -> bool {
         self.is_cut_short || self.failures.iter().any(|failure| !failure.error.is_permanent())
     }
@@ -160,8 +161,8 @@ async fn send(
 #[derive(Debug, Default)]
 pub struct Imported {
     pub imports: BTreeMap<ServiceRef, ImportOutcome>,
-    /// Whether the cluster has imports but Cloud Map lacks its record. The Cloud Map may then be the wrong one, for example in
-    /// another account.
+    /// Whether the cluster has imports but Cloud Map lacks its record. The Cloud Map may then be the wrong one, for
+    /// example in another account.
     pub lacks_own_record: bool,
     /// Errors of Cloud Map services that could not be read. Endpoints imported from them stay.
     pub read_problems: BTreeSet<String>,
@@ -172,8 +173,8 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// Merges the outcome of a second pass, which has planned all that the first one left. The changes that the first pass
-    /// applied are kept.
+    /// Merges the outcome of a second pass, which has planned all that the first one left. The changes that the first
+    /// pass applied are kept.
     #[must_use]
     pub fn followed_by(mut self, mut second: Self) -> Self {
         for (name, outcome) in second.imports {
@@ -200,8 +201,8 @@ pub struct ImportOutcome {
     pub notices: Vec<Notice>,
     /// Whether a change is left that a retry can make.
     pub is_unfinished: bool,
-    /// Whether a write met a conflict: an object changed after it was read. The remaining changes of the import were not made,
-    /// so `is_unfinished` is true as well.
+    /// Whether a write met a conflict: an object changed after it was read. The remaining changes of the import were
+    /// not made, so `is_unfinished` is true as well.
     pub is_outdated: bool,
 }
 

@@ -1,15 +1,15 @@
-//! From Cloud Map into Kubernetes: the clusterset services of a cluster as ServiceImports, each with a derived Service
-//! that has its virtual IP, and with EndpointSlices.
+//! Writes the clusterset services of Cloud Map to an importing cluster: each as a ServiceImport, a derived Service with
+//! its virtual IP, and EndpointSlices.
 //!
 //! ```text
 //! exports of all members ─> sources: merge ─> plan ─> guard ─> apply: changes in order ─> API server of the cluster
 //! objects of the cluster (observe) ─────────────┘
 //! ```
 //!
-//! [`plan`] decides for one importing cluster and one name, and its guard for all names together. It is pure, like
-//! [`sources`]. The objects of the cluster are read before the exports: nothing leaves an import by a read that is
-//! older than the import. A change of an object that has changed since is refused: by an overlapping run, or a person. Then
-//! this name is repeated as a whole: its objects are read, the exports, and the import is decided and written again.
+//! [`plan`] decides for one importing cluster and one name; its guard judges all names together. It is pure, like
+//! [`sources`]. The objects of the cluster are read before the exports, so nothing is removed from an import because of
+//! a read that is older than the import. If an overlapping run or a person changes an object after the read, our change
+//! of it fails with a conflict. The name is then read, planned and written again as a whole.
 
 pub mod apply;
 pub mod observe;
@@ -45,7 +45,7 @@ pub use apply::{ImportOutcome, ImportRemoval, Imported, Made};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
-/// The number of times that an import is tried while other writers change its objects. Then the next run goes on.
+/// The maximum number of attempts for an import whose objects other writers change. After that the next run continues.
 const TRIES: usize = 3;
 
 /// An importing cluster.
@@ -57,7 +57,7 @@ pub struct Importing<'a> {
     pub objects: &'a Objects,
     /// Whether the plan is carried out.
     pub writes: bool,
-    /// Under another one than `sync` the imports stand still.
+    /// Imports are changed only under the policy `sync`.
     pub policy: Policy,
     /// The guard against mass deletion.
     pub guard: GuardedRun<'a>,
@@ -69,7 +69,7 @@ pub struct Importing<'a> {
 pub type ReadAgain<'a> = &'a dyn Fn(ServiceRef, Present) -> LocalBoxFuture<'a, Option<MergedName>>;
 
 impl Importing<'_> {
-    /// Makes the selected imports what the exports of all members say.
+    /// Brings the selected imports in step with the exports of all members.
     pub async fn run(
         &self,
         members: &Members<'_>,
@@ -86,7 +86,7 @@ impl Importing<'_> {
         let families = self.kubernetes.service_families();
         let read_problems = members.unread_records().collect();
         let mut imported = Imported { lacks_own_record, read_problems, ..Imported::default() };
-        // The version of the API server, which is asked at most once. `None` if it does not say.
+        // The version of the API server, read at most once. `None` if the read failed.
         let server: OnceCell<Option<String>> = OnceCell::new();
         let mut imports = Vec::new();
         for name in names {
@@ -119,7 +119,7 @@ impl Importing<'_> {
         Imported { guard: judgement.status().cloned(), ..imported }
     }
 
-    /// The imports of these names as they are, under a policy by which none is changed.
+    /// Reports the imports of these names unchanged, for a policy that forbids changes.
     fn standing_still(&self, names: BTreeSet<ServiceRef>) -> Imported {
         let is_told = self.guard.extent.is_whole() || !self.writes;
         let frozen_by = is_told.then_some(self.policy);
@@ -131,8 +131,9 @@ impl Importing<'_> {
         imported
     }
 
-    /// The names to import or to end; what is left of an import that nothing names ends by its derived Service. While Cloud
-    /// Map cannot be read, an import ends by no read: perhaps another member exports the name.
+    /// Returns the names to import or to end. Leftovers of a deleted import do not name it: unless Cloud Map shows the
+    /// name, they are listed under the derived Service. While Cloud Map cannot be read, only exported names are
+    /// returned, since an unknown member may export the others.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
         let mut names = members.names().clone();
         if !members.is_unread() {
@@ -168,7 +169,7 @@ impl Importing<'_> {
         }
     }
 
-    /// An import as it is now, whose objects have changed since they were read. `None` if it cannot be read again.
+    /// Reads an import again whose objects have changed since they were read. Returns `None` if the read fails.
     async fn import_again(
         &self,
         import: &ImportRun<'_>,
@@ -187,7 +188,7 @@ impl Importing<'_> {
         Some(ImportRun { server: import.server.clone(), note: import.note.clone(), ..again })
     }
 
-    /// The state of a namespace, as far as it is known by now.
+    /// Returns the state of a namespace, including an exclusion that an earlier write revealed.
     fn namespace(&self, name: &str) -> NamespaceState {
         match self.objects.namespace(name) {
             NamespaceState::Active if self.kubernetes.excludes_namespace(name, self.now) => {
@@ -197,7 +198,8 @@ impl Importing<'_> {
         }
     }
 
-    /// `endpoints` are those after the plan with these families of the cluster.
+    /// Runs one import, up to [`TRIES`] times while other writers change its objects. `endpoints` is the number after
+    /// the plan that was made for these families of the cluster.
     async fn one<'a>(
         &'a self,
         mut import: ImportRun<'a>,
@@ -237,7 +239,7 @@ impl Importing<'_> {
     }
 }
 
-/// One import, with all that its plan rests on.
+/// One import, with the inputs of its plan.
 struct ImportRun<'a> {
     importing: &'a Importing<'a>,
     name: ServiceRef,
@@ -245,19 +247,20 @@ struct ImportRun<'a> {
     exports: MergedName,
     /// The fields that the API server refused or did not keep in this run.
     refused: BTreeSet<RefusedField>,
-    /// The version of the API server, once it matters.
+    /// The version of the API server. `None` if no refused field depends on it, or if it could not be read.
     server: Option<String>,
     /// The changes that failed in this run.
     failures: Vec<FailedWrite>,
     /// Whether the guard's note is kept, written or removed.
     note: NoteChange,
-    /// The number of its IPs for which the next derived Service asks.
+    /// The maximum number of the import's IPs that a new derived Service requests.
     kept_ips: usize,
 }
 
 impl ImportRun<'_> {
-    /// Plans and changes it, and again if the cluster has no addresses of a family, another owner's object has a name of
-    /// the import, the namespace is excluded or a field is refused, or for the slices and the status if changes failed.
+    /// Plans the import and applies the plan. Plans again without what the API server refused: a family, a name that
+    /// another owner's object has, an excluded namespace, a field or an IP. If changes failed, plans again for the
+    /// slices and the status.
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
         let member = importer.member;
@@ -265,7 +268,8 @@ impl ImportRun<'_> {
         let merged = merged.filter(|merged| merged.service.clusters.contains(&member.cluster));
         let mut outcome = ImportOutcome { merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
-        // The lists of a full sync are by our label: it would ask each time for the Service that another owner's prevents.
+        // A full sync lists only objects with our label, so it misses another owner's Service under the derived name.
+        // Without this read, every full sync would try to create the derived Service.
         let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
         loop {
             let families = kubernetes.service_families();
@@ -297,7 +301,7 @@ impl ImportRun<'_> {
                 }
                 continue;
             }
-            // The plan holds it back.
+            // The plan reports denied changes as held back.
             let is_denied = |made: &Made| {
                 let mut denied = self.failures.iter().filter(|failure| failure.is_denied);
                 matches!(made.result, Outcome::Failed { .. })
@@ -310,8 +314,8 @@ impl ImportRun<'_> {
         }
     }
 
-    /// Notes what the API server refused. Returns whether the next plan does without it: the plan knew the families,
-    /// the refused fields and the state of the namespace, and an import beside it may have learnt the same meanwhile.
+    /// Remembers what the API server refused. Returns whether any of it was unknown to the plan, so that the next plan
+    /// does without it. Compares with the plan's inputs, since a concurrent import may have learned the same since.
     async fn learn(
         &mut self,
         applied: &mut Applied,
@@ -337,12 +341,12 @@ impl ImportRun<'_> {
             if is_excluded {
                 kubernetes.remember_excluded(&self.name.namespace, *now);
             }
-            // Another import has them, or no range does.
+            // Another Service has the IPs, or they are outside the cluster's ranges.
             let mut fields = error.invalid_fields().into_iter();
             let refuses_ips =
                 self.kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
             if refuses_ips {
-                // After both the primary one alone, and then another one.
+                // If both IPs were refused, the next plan requests the primary one alone. After that it requests none.
                 let ips = self.present.import.as_ref().map_or(0, |import| import.ips.len());
                 self.kept_ips = usize::from(self.kept_ips.min(ips) > 1);
             }
@@ -351,7 +355,7 @@ impl ImportRun<'_> {
         has_learnt
     }
 
-    /// The notice that clients find the import under another IP, since the API server refused a former one.
+    /// Returns a notice that the import has another IP, because the API server refused a former one.
     fn notice_of_ips(&self, former: &[IpAddr]) -> Option<Notice> {
         let import = self.present.import.as_ref().filter(|_| self.kept_ips != usize::MAX)?;
         let ips = self.present.derived.as_ref().map(|derived| &derived.cluster_ips)?;
@@ -374,14 +378,14 @@ impl ImportRun<'_> {
         })
     }
 
-    /// Looks for the derived Service that is to be created. Returns whether another owner's has its name, which the next
-    /// plan knows.
+    /// Reads the derived Service before the plan creates it. Returns whether another owner's Service has its name, and
+    /// stores that for the next plan.
     async fn finds_foreign(&mut self, plan: &Plan) -> bool {
         let Importing { kubernetes, owner, deadline, .. } = self.importing;
         let mut created = plan.changes.iter().filter(|change| change.write == Write::Create);
         let created = created.find(|change| change.object.kind == Kind::Service);
         let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
-        // The creation reports an error.
+        // A read error is ignored, since the creation reports it.
         let found = kubernetes.object(&created.object).await.ok().flatten();
         let foreign = found.filter(|found| !owner.owns(&Metadata::read(found)));
         if let Some(foreign) = &foreign {
@@ -390,8 +394,8 @@ impl ImportRun<'_> {
         foreign.is_some()
     }
 
-    /// Takes over the objects of another owner that have the names of some to be created, so that the next plan knows
-    /// them. One of ours is of an overlapping run: it is newer than the exports that this one read.
+    /// Stores other owners' objects under the names of objects to create, for the next plan. An object of ours is
+    /// skipped: an overlapping run created it, so it is newer than the exports that this run read.
     fn add_foreign(&mut self, applied: &mut Applied, held_back: &mut Vec<Reason>) -> bool {
         let mut has_foreign = false;
         for (kind, object) in std::mem::take(&mut applied.name_conflicts) {
@@ -402,7 +406,8 @@ impl ImportRun<'_> {
             has_foreign = true;
             self.present.store(kind, &object);
             if kind == Kind::EndpointSlice {
-                // A foreign slice is in the way of nothing, since the next number is free. No later plan repeats this line.
+                // A foreign slice blocks nothing, since the next number is free. Later plans do not report it, so it is
+                // reported here.
                 let object = ObjectRef::of(&self.name, kind, &metadata.name);
                 held_back.push(Reason::ForeignObject { object, manager: metadata.manager });
             }
@@ -410,19 +415,19 @@ impl ImportRun<'_> {
         has_foreign
     }
 
-    /// Its ready endpoints before and after its plan.
+    /// Counts the import's ready endpoints before and after its plan.
     fn tally(&self) -> Tally {
         let families = self.importing.kubernetes.service_families();
         self.on_basis(&families, Tally::of)
     }
 
-    /// The guard keeps what would leave the import.
+    /// Marks the parts that the guard holds, so that they stay in the import.
     fn hold(&mut self, parts: &HeldParts) {
         let families = self.importing.kubernetes.service_families();
         self.exports.sources = self.on_basis(&families, |basis| plan::hold(basis, parts));
     }
 
-    /// The fields that the import does without.
+    /// The fields that the import does without: noted on its objects, or refused in this run.
     fn refused_fields(&self) -> BTreeSet<RefusedField> {
         let noted = noted_fields(self.importing.owner, &self.present, self.server.as_deref());
         &noted | &self.refused
@@ -451,8 +456,9 @@ impl ImportRun<'_> {
 }
 
 impl ImportOutcome {
-    /// Forgets what the next plan of the import repeats: all that was not done, if it does without what was refused, or
-    /// the slices, which are written though another change failed.
+    /// Removes the outcomes that the next plan replaces. If the run has learned what to do without, only applied
+    /// changes stay. Otherwise only undone changes of slices are removed: they are written even though another change
+    /// failed.
     fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
         self.made.retain(|Made { change, result }| match result {
             Outcome::Undone { .. } => !has_learnt && change.object.kind != Kind::EndpointSlice,

@@ -1,4 +1,4 @@
-//! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
+//! Reads the objects of the imports of one cluster: all of them with four lists, or the objects of given names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 /// A slice of an import.
 #[derive(Clone, Debug)]
 struct OfImport {
-    /// The name of the import, unless another writer took it off.
+    /// The name of the import. `None` if another writer removed it from the slice.
     import: Option<String>,
     slice: Arc<Slice>,
 }
@@ -29,10 +29,10 @@ struct OfImport {
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     imports: BTreeMap<ServiceRef, Value>,
-    /// The Services under the names of derived ones.
+    /// The Services that may be derived Services, by their own names.
     services: BTreeMap<ServiceRef, Value>,
-    /// The slices of each import by its derived Service, whose digits they have in their names: another writer may have
-    /// taken their labels off. They hold most of the memory of a run, so their JSON is not kept.
+    /// The slices of each import, by its derived Service. Both names contain the same hash, so a slice is found even if
+    /// another writer removed its label. Slices take most of the memory of a run, so their JSON is not kept.
     slices: BTreeMap<ServiceRef, Vec<OfImport>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
@@ -40,7 +40,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Every object of the cluster that belongs to an import, and every ServiceImport of any owner.
+    /// Reads every Service and EndpointSlice with our label, every ServiceImport of any owner, and all namespaces.
     ///
     /// # Errors
     /// Returns an error if a list could not be read.
@@ -52,7 +52,8 @@ impl Objects {
             kubernetes.objects(Kind::Namespace, ""),
             kubernetes.declares_slice_objects(),
         )?;
-        // The owners last: Kubernetes deletes what gets one that was gone before the object lost it.
+        // The ServiceImports are read last. If one were read first, it could be deleted before another object loses its
+        // owner reference to it. The plan would then restore the reference, and Kubernetes would delete the object.
         let imports = kubernetes.objects(Kind::ServiceImport, "").await?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
         objects.add_list(Kind::ServiceImport, imports);
@@ -62,10 +63,11 @@ impl Objects {
         Ok(objects)
     }
 
-    /// The objects of these names, each by three reads if there is an import.
+    /// Reads the objects of these names, each with three requests, and a fourth for the namespace if there is no
+    /// import.
     ///
     /// # Errors
-    /// Returns an error if one of them could not be read.
+    /// Returns an error if one of the objects could not be read.
     pub async fn of_all(
         kubernetes: &Kubernetes,
         owner: &OwnerLabel,
@@ -86,7 +88,8 @@ impl Objects {
             )?;
             let import = kubernetes.object(&import).await?;
             objects.declares_slice_objects |= declares;
-            // A namespace with an import exists. If it is terminating, the API server refuses what would be created there.
+            // A namespace with an import exists. If it is terminating, the API server refuses everything that would be
+            // created in it.
             let state = match &import {
                 Some(_) => Some(NamespaceState::Active),
                 None => kubernetes.namespace(namespace).await?.as_ref().map(state_of),
@@ -99,7 +102,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Adds objects of a kind as an API server lists them.
+    /// Adds objects of a kind, in the form that an API server lists them.
     pub fn add_list(&mut self, kind: Kind, list: impl IntoIterator<Item = Value>) {
         let named = list.into_iter().map(|object| (name_of(&object), object));
         match kind {
@@ -120,12 +123,12 @@ impl Objects {
         }
     }
 
-    /// The imports of ours.
+    /// Lists our ServiceImports.
     pub fn ours(&self, owner: &OwnerLabel) -> impl Iterator<Item = (&ServiceRef, &Value)> {
         self.imports.iter().filter(|(_, import)| owner.owns(&Metadata::read(import)))
     }
 
-    /// The names with an object of ours.
+    /// The names of all imports that have a ServiceImport or a slice of ours.
     pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
         let of_slices = self.slices.iter().filter_map(|(derived, slices)| {
             let named = slices.iter().find_map(|slice| slice.import.as_ref())?;
@@ -134,8 +137,8 @@ impl Objects {
         self.ours(owner).map(|(name, _)| name.clone()).chain(of_slices).collect()
     }
 
-    /// The objects beside those of these imports, by their derived Services: a person deleted the import, and what is left
-    /// does not name it.
+    /// Lists the derived Services whose objects belong to none of these imports: a person deleted the import, and the
+    /// objects left do not name it.
     pub fn leftovers(&self, imports: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
         let derived = |service: &ServiceRef| {
             ServiceRef::new(&service.namespace, id::derived_service(service))
@@ -145,7 +148,7 @@ impl Objects {
         all.filter(|service| !known.contains(service)).cloned().collect()
     }
 
-    /// The parts of the imports of ours, those of served clusters without endpoints.
+    /// The parts of our imports. The parts of served clusters have no endpoints.
     pub fn parts(&self, owner: &OwnerLabel, served: &Served) -> Parts {
         let mut parts = Parts::new();
         for name in self.names(owner) {
@@ -164,13 +167,13 @@ impl Objects {
         self.namespaces.get(name).copied().unwrap_or(NamespaceState::Absent)
     }
 
-    /// The objects of one import, or a derived Service by its own name.
+    /// Returns the objects of one import, by its name or, for leftovers, by the name of its derived Service.
     pub fn present(&self, service: &ServiceRef) -> Present {
         let derived = ServiceRef::new(&service.namespace, id::derived_service(service));
         let import = self.imports.get(service).map(ServiceImport::read);
         let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
         let slices = slices.into_iter().flatten().map(|found| Arc::clone(&found.slice)).collect();
-        // Else a person's Service with our label would stand in the place of the derived one.
+        // Without this check, a person's Service with our label would be taken for the derived Service.
         let left = Some(service).filter(|service| is_derived_service(&service.name));
         let derived = self.services.get(&derived).or_else(|| self.services.get(left?));
         let derived = derived.map(DerivedService::read);
@@ -178,9 +181,9 @@ impl Objects {
     }
 }
 
-/// A slice with its import: its label names it, its owner reference, and its own name by digits, of which another writer
-/// may have changed any but the last. `None` if it has none: Kubernetes makes slices of a derived Service that a person
-/// gave a selector, with its labels.
+/// Reads a slice, and the name of its import from the label or the owner reference. Another writer can change both, so
+/// the hash in the slice's own name must match. Returns `None` if that name is not one of ours: if a person gives a
+/// derived Service a selector, Kubernetes makes slices with the Service's labels.
 fn slice_of(slice: &Value) -> Option<(ServiceRef, OfImport)> {
     let ServiceRef { namespace, name } = name_of(slice);
     let digits = name.strip_prefix("imported-")?.split('-').next()?;

@@ -1,9 +1,10 @@
-//! The exports of all members and the endpoints of each, of one source each: a cluster whose exports the function serves is
-//! its own source ([`ReadExports`]), and Cloud Map is that of all others. Of a served cluster that was not read nothing is
-//! known, so its part of each import stays as it is.
+//! The exports and endpoints of all members. Each member has one source: the cluster itself if the function publishes
+//! its exports ([`ReadExports`]), otherwise Cloud Map. Nothing is known about a served cluster that was not read, so
+//! its part of each import stays unchanged.
 //!
-//! The exports of a name are read and merged once for all importing clusters (`named_exports`), and each endpoint of a name
-//! has its `fate` for people. Addresses that may not be imported are left out for each of them. Pure.
+//! The exports of a name are collected and merged once for all importing clusters (`named_exports`). The addresses that
+//! a cluster may not import are left out for this cluster alone. `fate` describes to people what becomes of each
+//! endpoint of a name. Pure.
 
 mod fate;
 mod named_exports;
@@ -30,17 +31,17 @@ pub struct Members<'a> {
     read: &'a ReadClusterset,
     clusterset: &'a ClustersetId,
     served: &'a Served,
-    /// The members that were not heard of for long. One that this invocation read itself is none.
+    /// The stale members. A member that this invocation read itself is never stale.
     pub stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, MemberRecords>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
-    /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
+    /// The Cloud Map services in the namespace of the records whose names are not cluster ids. They are not members.
     pub strangers: Vec<String>,
     has_silent: OnceLock<bool>,
     names: OnceLock<BTreeSet<ServiceRef>>,
-    /// The names that were asked for.
+    /// The exports of the names that were asked for.
     named: Mutex<BTreeMap<ServiceRef, Arc<NamedExports>>>,
 }
 
@@ -90,24 +91,26 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The one source of what a cluster exports, for ever the same. Two sources would disagree: Cloud Map may be late,
-    /// refuse an endpoint or lack a record, and each run that asked it would take out what the cluster itself has.
+    /// Returns the only source of a cluster's exports, which is the same in every run. Two sources would disagree:
+    /// Cloud Map may be late, refuse an endpoint or lack a record, and a run that uses it would remove endpoints that
+    /// the cluster itself has.
     fn source(&self, cluster: &ClusterId) -> Source<'a> {
         let read = self.served.read.get(cluster);
         match self.holder_of(cluster) {
             Some(holder) if self.served.is_exporter(holder) => {
                 Source::Cluster(read.filter(|read| read.arn == holder.cluster))
             }
-            // A served cluster states the id, and no record shows that it holds the id. The run asks Cloud Map for no export of a
-            // served cluster, so the exports of the id's holder are unknown.
+            // A served cluster states the id, and no record shows that it holds the id. The run never asks Cloud Map
+            // for exports of a served cluster, so the exports of the id's holder are unknown.
             _ if self.served.exports(cluster) => Source::Cluster(None),
-            // Only a record shows whose an id is. It may be the id of a served cluster that did not answer.
+            // Only a record shows which cluster an id belongs to. It may be the id of a served cluster that did not
+            // answer.
             None if self.has_silent_member_without_a_record() => Source::Cluster(None),
             _ => Source::CloudMap,
         }
     }
 
-    /// The exports of a cluster if this run has read there whether it exports a name.
+    /// Returns the exports that this run has read in a cluster, if they show whether the cluster exports a name.
     fn read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&'a ReadExports> {
         let Source::Cluster(read) = self.source(cluster) else { return None };
         read.filter(|read| read.covers(name))
@@ -118,14 +121,14 @@ impl<'a> Members<'a> {
         self.read_there(cluster, name).is_some()
     }
 
-    /// The id under which this run has read the served cluster that holds another one, its former id.
+    /// Returns the present id of the served cluster that holds a former id, if this run has read the cluster under it.
     fn present_id_of(&self, former: &ClusterId) -> Option<&'a ClusterId> {
         let holder = self.holder_of(former).filter(|holder| self.served.is_exporter(holder))?;
         let mut others = self.served.read.iter().filter(|(id, _)| *id != former);
         others.find(|(_, read)| read.arn == holder.cluster).map(|(id, _)| id)
     }
 
-    /// Whether the cluster that holds an id has exports under its present one by now: it has left the former one.
+    /// Whether the holder of a former id has export records under its present id, so that it has left the former one.
     fn has_left(&self, former: &ClusterId) -> bool {
         self.present_id_of(former).is_some_and(|present| {
             let records = self.records.get(present);
@@ -139,13 +142,13 @@ impl<'a> Members<'a> {
         matches!(self.source(cluster), Source::CloudMap)
     }
 
-    /// The installation and the cluster that hold a cluster id, by its record in Cloud Map as it was last read.
+    /// Returns the holder of a cluster id, from the cluster record as it was last read.
     pub fn holder_of(&self, cluster: &ClusterId) -> Option<&Owner> {
         let holder = self.records.get(cluster).and_then(|records| records.holder.as_ref());
         holder.or_else(|| self.read.holders.get(cluster))
     }
 
-    /// Another id that a cluster holds, which may be its former one.
+    /// Returns another id that a cluster holds. It may be the cluster's former id.
     pub fn other_id_of(&self, owner: &Owner, member: &Member) -> Option<&ClusterId> {
         let recorded = self.records.iter();
         let recorded = recorded.filter_map(|(id, records)| Some((id, records.holder.as_ref()?)));
@@ -153,12 +156,12 @@ impl<'a> Members<'a> {
         held.find(|(id, holder)| **id != member.cluster && *holder == owner).map(|(id, _)| id)
     }
 
-    /// Whether a part of an import may be that of a served cluster which did not answer, and of which no record shows the id.
+    /// Whether a part of an import may belong to a served cluster that did not answer and whose id no record shows.
     fn has_silent_member_without_a_record(&self) -> bool {
         *self.has_silent.get_or_init(|| self.silent_without_a_record().next().is_some())
     }
 
-    /// The served exporters that did not answer, and of which no record shows the id.
+    /// Lists the served exporters that did not answer and whose id no record shows.
     pub fn silent_without_a_record(&self) -> impl Iterator<Item = &ClusterArn> {
         let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
         let holders = recorded.chain(self.read.holders.values());
@@ -166,12 +169,13 @@ impl<'a> Members<'a> {
         self.served.silent.iter().filter(move |arn| !known.contains(arn))
     }
 
-    /// Whether nothing could be read of Cloud Map: the served clusters alone are known.
+    /// Whether Cloud Map could not be read. Only the served clusters are then known.
     pub fn is_unread(&self) -> bool {
         self.read.problem.is_some()
     }
 
-    /// Whether the registry shows the record of a member. Without it this may be another Cloud Map than that of its imports.
+    /// Whether the registry shows the cluster record of a member, or this run has written it. Otherwise this may not be
+    /// the Cloud Map of the member's imports.
     fn shows(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
         self.read.written_or_planned.contains(&member.cluster)
@@ -207,18 +211,18 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// The name whose import has this derived Service, if Cloud Map has a service of it.
+    /// Returns the name whose import has this derived Service, if Cloud Map has a service of that name.
     pub fn name_of(&self, derived: &ServiceRef) -> Option<&ServiceRef> {
         let mut placed = self.places.keys().filter(|name| name.namespace == derived.namespace);
         placed.find(|name| id::derived_service(name) == derived.name)
     }
 
-    /// All exports of a name, merged; `None` if a member that may export the name was not read.
+    /// Merges all exports of a name. Returns `None` if a member that may export the name was not read.
     pub fn merged(&self, name: &ServiceRef) -> Option<Arc<Merged>> {
         self.named(name).merged_of_all()
     }
 
-    /// The exports of one name, for an importing cluster of which the import has parts of these `holders`.
+    /// Returns the exports of one name for an importing cluster. `holders` are the clusters with a part in its import.
     pub fn known(
         &self,
         name: &ServiceRef,
@@ -263,15 +267,16 @@ impl<'a> Members<'a> {
         MergedName { named, sources, left_out }
     }
 
-    /// Whether Cloud Map shows no service of a name, and may have one: it does not show the namespace, or members may be
-    /// missing. The endpoints of the name in imports stay then.
+    /// Whether Cloud Map may have a service of a name that this run does not see, with endpoints that are in imports.
+    /// The run sees none, and either members may be missing, or the namespace of the name is unknown.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
-        let has_namespace = self.read.registry.keys_named(&names).next().is_some();
-        !self.places.contains_key(name) && !(self.read.has_all_members && has_namespace)
+        let is_namespace_unknown = self.read.registry.keys_named(&names).next().is_none();
+        let may_exist = is_namespace_unknown || !self.read.has_all_members;
+        may_exist && !self.places.contains_key(name)
     }
 
-    /// Whether a registry that could be read lacks the record of a cluster with imports.
+    /// Whether the registry could be read but lacks the cluster record of a member.
     pub fn is_unfamiliar(&self, member: &Member, owner: &Owner) -> bool {
         !self.is_unread() && !self.shows(member, owner)
     }
@@ -281,12 +286,12 @@ impl<'a> Members<'a> {
         self.record_of(cluster, name).is_some_and(|record| record.is_empty)
     }
 
-    /// The record of an export, which one of AWS's controller does not have.
+    /// The record of an export. Exports of AWS's controller have none.
     pub fn record_of(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&ExportRecord> {
         self.records.get(cluster)?.exports.get(name)
     }
 
-    /// The exports of a name for all importing clusters, which ask for it one after the other.
+    /// Returns the exports of a name. They are computed once for all importing clusters.
     fn named(&self, name: &ServiceRef) -> Arc<NamedExports> {
         let mut known = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(
@@ -294,7 +299,7 @@ impl<'a> Members<'a> {
         )
     }
 
-    /// The records that cannot be used, of the members that are known by their records.
+    /// The unusable records of the members whose source is Cloud Map.
     fn unusable(&self) -> impl Iterator<Item = &UnusableRecord> {
         let all = self.records.values().flat_map(|records| &records.unusable);
         all.filter(|record| self.is_of_cloud_map(&record.cluster))
@@ -318,7 +323,7 @@ pub struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace: only the ranges of addresses of its
+    /// Whether `NAME_POLICY` allows an address in the imports of a Kubernetes namespace. Only the address ranges of its
     /// rule count.
     fn allows(&self, namespace: &str, address: IpAddr) -> bool {
         let rule = self.name_policy.and_then(|policy| policy.rule(&self.owner.cluster, namespace));
@@ -326,24 +331,24 @@ impl Importer<'_> {
     }
 }
 
-// Members that were not heard of for long. Every full sync of a member writes the time on its record, up to some minutes;
-// a cluster of AWS's controller has no record, and its age is unknown.
+// Stale members. Every full sync of a member updates the heartbeat in its cluster record, accurate to some minutes. A
+// cluster of AWS's controller has no record, and its age is unknown.
 //
-// A stale cluster is reported, and stays in the imports: its addresses may be right, and a perhaps wrong one is better
+// A stale cluster is reported and stays in the imports. Its addresses may be right, and a possibly wrong one is better
 // than none.
 
-/// A member that was not heard of for long.
+/// A member whose heartbeat is too old.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     pub cluster: ClusterId,
     pub arn: ClusterArn,
-    /// The last full sync of the cluster, up to some minutes.
+    /// The time of the cluster's last full sync, accurate to some minutes.
     pub heartbeat: Timestamp,
 }
 
 impl Stale {
-    /// `None` if the cluster was heard of, or need not be: it only imports. One that this invocation read itself is well,
-    /// whatever its record says.
+    /// Returns `None` if the heartbeat is recent, if the cluster only imports and so needs none, or if this invocation
+    /// read the cluster itself, whatever its record says.
     fn of(
         cluster: &ClusterId,
         is_read_there: bool,

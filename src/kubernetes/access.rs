@@ -1,5 +1,5 @@
-//! Checks the permissions of the function in a cluster, by a review that the cluster's API server makes: those of every
-//! sync, of Events, and of each direction of the Multi-Cluster Services API (`deploy/rbac-multi-cluster.yaml`).
+//! Checks the permissions of the function in a cluster by access reviews of the API server: the permissions for every
+//! sync, for Events, and for each direction of the Multi-Cluster Services API (`deploy/rbac-multi-cluster.yaml`).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -46,7 +46,7 @@ pub const NEEDED: [Rights; 4] = [
     (&["get"], ResourceOf::new("", "endpoints")),
 ];
 
-/// The optional permission to create Events on Services and ServiceExports.
+/// The optional permission to create Events on Services, ServiceExports and ServiceImports.
 pub const EVENTS: Rights = (&["create"], ResourceOf::new("events.k8s.io", "events"));
 
 /// The permissions to publish ServiceExports, besides those of a sync.

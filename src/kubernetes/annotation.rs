@@ -126,7 +126,7 @@ pub fn claims(
     Some(if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) })
 }
 
-/// The annotations under the prefix that the function does not read: misspelt keys, or those of another program.
+/// Returns the keys under the prefix that the function does not read: misspelt keys, or keys of another program.
 pub fn unknown_keys<'a>(
     annotations: &'a BTreeMap<String, String>,
     prefix: &str,
@@ -148,7 +148,7 @@ impl AnnotationReader<'_> {
         self.annotations.get(&format!("{}{name}", self.prefix))
     }
 
-    /// The parsed value; `None` if the annotation is not set or invalid. An invalid value is recorded.
+    /// Returns the parsed value; `None` if the annotation is not set or invalid. Records an invalid value as a mistake.
     fn read<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let value = self.value(name)?;
         match parse(value.trim()) {
@@ -163,13 +163,14 @@ impl AnnotationReader<'_> {
     }
 }
 
-/// Cloud Map's limit is 30 custom attributes; our marks, the zone and the Region take the others.
+/// The most attributes that an annotation may set. Cloud Map's limit is 30 custom attributes; our marks, the zone and
+/// the Region take the others.
 const MAX_ATTRIBUTES: usize = 20;
 
-/// Each pod is an instance for each port, under each of its Service's names.
+/// The most ports that an annotation may list: each pod is one instance for each port, under each name of its Service.
 const MAX_PORTS: usize = 20;
 
-/// The most mistakes of one annotation that are reported.
+/// The most mistakes that are reported for one annotation.
 const MAX_MISTAKES: usize = 5;
 
 /// Cloud Map's limit, in seconds.
@@ -180,11 +181,11 @@ const MAX_TTL: u32 = 2_147_483_647;
 struct Names {
     /// The names that the Service may claim.
     first: Vec<ServiceName>,
-    /// The number of the names beyond them.
+    /// The number of names beyond `first`.
     left_out: usize,
 }
 
-/// Names of Cloud Map services, separated by commas. All are checked, and the first ones are kept.
+/// Parses names of Cloud Map services, separated by commas. Checks all names and keeps the first [`NAMES_OF_SERVICE`].
 fn parse_names(value: &str) -> Result<Names, String> {
     let mut names = Names::default();
     let mut seen = BTreeSet::new();
@@ -220,7 +221,7 @@ fn parse_routing_policy(value: &str) -> Result<RoutingPolicy, String> {
     found.ok_or_else(|| "it must be MULTIVALUE or WEIGHTED".to_owned())
 }
 
-/// Ports of the Service, separated by commas.
+/// Parses ports of the Service, separated by commas.
 fn parse_ports(value: &str) -> Result<Vec<PortReference>, String> {
     let mut ports = Vec::new();
     let count = value.split(',').count();
@@ -239,7 +240,7 @@ fn parse_ports(value: &str) -> Result<Vec<PortReference>, String> {
     Ok(ports)
 }
 
-/// Digits are a port number: Kubernetes requires at least one letter in a port's name.
+/// Parses the number or name of a port. Digits are a number: Kubernetes requires at least one letter in a port's name.
 fn parse_port(text: &str) -> Option<PortReference> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().filter(|port| *port > 0).map(PortReference::Number);
@@ -257,14 +258,14 @@ fn choice<T: Copy>(no: (&str, T), yes: (&str, T)) -> impl Fn(&str) -> Result<T, 
     }
 }
 
-/// A number of instances up to 1,000, Cloud Map's limit for a service.
+/// Parses a number of instances from 1 to 1,000, Cloud Map's limit for a service.
 fn parse_maximum(value: &str) -> Result<usize, String> {
     let number = value.parse().ok().filter(|number| (1..=1000).contains(number));
     number.ok_or_else(|| "it must be a whole number from 1 to 1000".to_owned())
 }
 
-/// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked here, so that every
-/// mistake is reported by its key, and none comes back as a refused registration.
+/// Parses attributes for every instance, `key=value` separated by commas. Checks Cloud Map's limits, so that each
+/// mistake is reported with its key instead of as a refused registration.
 fn parse_attributes(value: &str) -> Result<Attributes, String> {
     let mut all = BTreeMap::new();
     let mut mistakes = Vec::new();
@@ -285,7 +286,8 @@ fn parse_attributes(value: &str) -> Result<Attributes, String> {
     if mistakes.is_empty() { Ok(all.into_iter().collect()) } else { Err(joined(mistakes)) }
 }
 
-/// The first mistakes: an object has up to 256 KB of annotations, and each comma in them can be a mistake.
+/// Joins the first mistakes and counts the others: an object has up to 256 KB of annotations, and each comma in them
+/// can be a mistake.
 fn joined(mut mistakes: Vec<String>) -> String {
     let others = mistakes.len().saturating_sub(MAX_MISTAKES);
     mistakes.truncate(MAX_MISTAKES);

@@ -1,5 +1,5 @@
-//! Reads the endpoints of Services, by lists of `EndpointSlices`, or from a server without them as v1 Endpoints. A read
-//! returns everything that was requested, or an error.
+//! Reads the endpoints of Services from lists of `EndpointSlices`, or as v1 Endpoints if the server does not serve
+//! them. A read returns everything that was requested, or an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use super::object::EndpointSlice;
 use super::{CONCURRENCY, Error, Kubernetes, MAX_NAMED, objects};
 use crate::model::{Kind, ServiceRef};
 
-/// A slice may have a thousand endpoints, and usually has up to a hundred.
+/// The number of slices in a page. A slice may have 1,000 endpoints, and usually has up to 100.
 const SLICES_PER_PAGE: u32 = 100;
 /// The label that ties an `EndpointSlice` to its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// The label of a slice with the endpoints of another cluster, which that one publishes. Some importers write such slices
-/// for the Service of the same name.
+/// The label of a slice with endpoints of another cluster. Some importers write such slices for the local Service of
+/// the same name. The other cluster publishes these endpoints itself.
 const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
 impl Kubernetes {
-    /// The endpoints of `services` in this cluster, by lists of slices that contain all of them. A Service without
+    /// Reads the endpoints of `services` in this cluster. `lists` must select all their slices. A Service without
     /// endpoints has an empty entry.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Kubernetes {
         }
     }
 
-    /// The endpoints of each of the Services that has a slice in the list.
+    /// Reads one list, and returns the endpoints of each of `services` that has a slice in it.
     async fn list_slices(
         &self,
         services: &BTreeSet<ServiceRef>,
@@ -79,7 +79,7 @@ impl Kubernetes {
         Ok(collected.map(|(service, endpoints)| (service, endpoints.finish())).collect())
     }
 
-    /// Called only if API discovery lists no `EndpointSlices`.
+    /// Reads v1 Endpoints. Called only if API discovery lists no `EndpointSlices`.
     async fn read_core_endpoints(
         &self,
         services: &BTreeSet<ServiceRef>,
@@ -103,11 +103,12 @@ pub struct SliceList {
     selector: String,
 }
 
-/// With more namespaces than this, the slices of all are listed together, by the names of the Services. Each list is a
-/// request to the API server, and more of them take longer than the slices of other Services of the same names.
+/// With more namespaces than this, the slices are listed by the names of the Services in all namespaces. Each list is a
+/// request to the API server, and more requests take longer than reading the slices of other Services with the same
+/// names.
 const MOST_NAMESPACES: usize = 10;
 
-/// The lists of slices to read: one for each namespace if these are few.
+/// Returns the lists of slices to read: one for each namespace, or lists by name if there are many namespaces.
 pub fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for service in services {
@@ -123,7 +124,7 @@ pub fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     names.into_iter().map(list).collect()
 }
 
-/// The selector of the slices of these Services.
+/// Returns the selector of the slices of these Services.
 fn selector(names: &[&str]) -> String {
     match names {
         [name] => format!("{SERVICE_NAME}={name}"),
@@ -133,14 +134,15 @@ fn selector(names: &[&str]) -> String {
 
 /// The longest list of names in a selector, in bytes of the request line, which proxies limit to 8 KB.
 const LONGEST: usize = 4000;
-/// A comma in a request line.
+/// The length of a comma in a request line.
 const COMMA: usize = "%2C".len();
-/// With more lists than this, all slices but those of imports are listed.
+/// With more lists than this, one list reads all slices except those of our imports.
 const MOST: usize = 8;
-/// The label of slices that names their writer.
+/// The label of a slice that names its writer.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// The lists of the slices of Services of any namespace: few, since there may be thousands of these.
+/// Returns lists that select slices by the names of the Services, in one namespace or in all. It returns few lists,
+/// since there may be thousands of namespaces.
 pub fn slice_lists_by_name(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let namespaces: BTreeSet<&String> = services.iter().map(|service| &service.namespace).collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {

@@ -1,8 +1,8 @@
 //! The endpoints of one Service, from its `EndpointSlices` or from its v1 Endpoints.
 //!
-//! All conditions are kept: the plan decides which endpoints are registered. Slices are split by IP family, by ports and by
-//! size, so several may list the same pod; its entries are merged. Whoever may write slices may write any number of them, so
-//! no more than [`ENDPOINTS_OF_SERVICE`] are kept, while the slices are read.
+//! Endpoints in any condition are kept: the plan decides which are registered. Slices are split by IP family, by ports
+//! and by size, so several slices may list the same pod; its entries are merged. Anyone who may write slices may write
+//! any number of them, so the endpoints of a Service are cut to [`ENDPOINTS_OF_SERVICE`] while its slices are read.
 
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +28,9 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Endpoints {
     pub all: Vec<Endpoint>,
-    /// Whether the cluster has truncated them.
+    /// Whether the cluster has truncated the endpoints.
     pub truncated: bool,
-    /// The number of endpoints that were left out, since a Service may not have more.
+    /// The number of endpoints beyond [`ENDPOINTS_OF_SERVICE`], which are left out.
     pub left_out: usize,
 }
 
@@ -42,8 +42,9 @@ impl FromIterator<EndpointSlice> for Endpoints {
     }
 }
 
-/// The endpoints of a Service while its slices are read. An endpoint with an entry that serves comes before the others:
-/// while a pod moves between slices one such entry is enough, and the other entries only add addresses and ports.
+/// The endpoints of a Service while its slices are read. Endpoints with a serving entry take precedence over the
+/// others. While a pod moves between slices, its entries may differ: one serving entry is enough, and the other entries
+/// only add addresses and ports.
 #[derive(Debug, Default)]
 pub struct CollectedEndpoints {
     serving: FirstEndpoints,
@@ -67,7 +68,7 @@ impl CollectedEndpoints {
         }
     }
 
-    /// The endpoints of all slices that were added.
+    /// Returns the endpoints of all added slices.
     pub fn finish(self) -> Endpoints {
         let Self { mut serving, mut others, truncated } = self;
         serving.limit(ENDPOINTS_OF_SERVICE);
@@ -96,14 +97,14 @@ impl CollectedEndpoints {
     }
 }
 
-/// The first endpoints by their rank, and the number of the others.
+/// The first endpoints by rank, and the ranks of the others.
 ///
-/// The rank is a hash: by name or age, the pods of one rollout or node would come first, and an update that replaces them
-/// would replace all that is registered.
+/// The rank is a hash. If endpoints were ranked by name or age, the pods of one rollout or node would come first, and
+/// an update of these pods would replace everything that is registered.
 #[derive(Debug, Default)]
 struct FirstEndpoints {
     kept: BTreeMap<EndpointKey, Endpoint>,
-    /// No endpoint with a higher rank is kept any more.
+    /// The highest rank that is kept. `None` while no endpoint was left out.
     highest: Option<u64>,
     /// The ranks of the endpoints that were left out.
     left_out: BTreeSet<u64>,
@@ -122,7 +123,7 @@ impl FirstEndpoints {
             Vacant(vacant) => _ = vacant.insert(endpoint),
             Occupied(mut known) => merge_entry(known.get_mut(), endpoint),
         }
-        // The ranks of a small Service are never needed.
+        // A small Service never needs the ranks.
         if self.kept.len() >= 2 * ENDPOINTS_OF_SERVICE {
             self.limit(ENDPOINTS_OF_SERVICE);
         }
@@ -141,8 +142,9 @@ impl FirstEndpoints {
     }
 }
 
-/// The endpoints controller truncates at 1,000 addresses and annotates the object. Slices have no such limit, but a
-/// slice that is mirrored from an Endpoints object has its annotations.
+/// Whether an object says that its addresses are truncated. The endpoints controller truncates an Endpoints object at
+/// 1,000 addresses and annotates it. Slices have no such limit, but a slice that is mirrored from an Endpoints object
+/// has its annotations.
 fn is_over_capacity(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(OVER_CAPACITY).is_some_and(|capacity| capacity == "truncated")
 }
@@ -150,7 +152,7 @@ fn is_over_capacity(annotations: &BTreeMap<String, String>) -> bool {
 /// The ports of all endpoints of one slice.
 type Ports = Arc<BTreeMap<String, u16>>;
 
-/// The identity of an endpoint: its pod, or its address. Objects of other kinds may have many addresses.
+/// The identity of an endpoint: its pod, or else its address, since objects of other kinds may have many addresses.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum EndpointKey {
     Pod(TargetRef),
@@ -158,7 +160,7 @@ enum EndpointKey {
 }
 
 impl EndpointKey {
-    /// A number that is evenly distributed, and the same in every run.
+    /// Returns a number that is evenly distributed and the same in every run.
     fn rank(&self) -> u64 {
         let hash = match self {
             Self::Pod(pod) => {
@@ -172,11 +174,11 @@ impl EndpointKey {
     }
 }
 
-/// A missing `ready` is true and a missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is
-/// terminating.
+/// Converts an entry of a slice; `None` if it has no address. A missing `ready` is true, and a missing `terminating` is
+/// false. A missing `serving` is `ready`, or true if the endpoint is terminating.
 fn from_entry(entry: SliceEntry, is_fqdn: bool, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
     let address = match entry.address? {
-        // All digits are a name, too.
+        // In a slice of host names, a text that parses as an address is a host name too.
         Ok(address) if is_fqdn => Err(address.to_string().into()),
         address => address,
     };
@@ -195,10 +197,10 @@ fn from_entry(entry: SliceEntry, is_fqdn: bool, ports: &Ports) -> Option<(Endpoi
     let key = pod.map_or_else(|| EndpointKey::Address(address), EndpointKey::Pod);
     let [pod, zone, node, hostname] =
         [name, entry.zone, entry.node_name, entry.hostname].map(|text| text.map(String::from));
-    // A value of a label, which a node's zone is. The API server takes any text from a writer of slices, and one that is
-    // no attribute of Cloud Map would keep the pod out.
+    // A node's zone is the value of a label. The API server accepts any text from a writer of slices, and Cloud Map
+    // would refuse the pod's instance if the text is not a valid attribute.
     let zone = zone.filter(|zone| zone.is_empty() || is_label_word(zone));
-    // As with the zone: what no pod can be called is no pod's name.
+    // As with the zone, a text that cannot be the name of a pod is dropped.
     let pod = pod.filter(|name| is_dns_subdomain(name));
     let ports = ports.clone();
     let endpoint = Endpoint {
@@ -217,7 +219,7 @@ fn from_entry(entry: SliceEntry, is_fqdn: bool, ports: &Ports) -> Option<(Endpoi
     Some((key, endpoint))
 }
 
-/// The endpoints of a v1 Endpoints object, which has neither zones nor terminating pods.
+/// Converts a v1 Endpoints object, which has neither zones nor terminating pods.
 pub fn from_core(core: &CoreEndpoints) -> Endpoints {
     let slices = core.subsets.iter().flatten().map(|subset| {
         let entry = |address: &EndpointAddress, ready| SliceEntry {
@@ -255,7 +257,7 @@ fn merge_entry(known: &mut Endpoint, entry: Endpoint) {
     add_parts(known, entry);
 }
 
-/// Adds the addresses and ports of an entry for the same endpoint.
+/// Adds the addresses, ports, pod and zone of another entry for the same endpoint.
 fn add_parts(known: &mut Endpoint, entry: Endpoint) {
     known.ipv4 = known.ipv4.or(entry.ipv4);
     known.ipv6 = known.ipv6.or(entry.ipv6);
@@ -269,8 +271,9 @@ fn add_parts(known: &mut Endpoint, entry: Endpoint) {
     }
 }
 
-/// The first ports by name. Kubernetes documents 100 ports as the most of an EndpointSlice, and does not enforce it: two slices
-/// of a tenant with 1,000 endpoints and thousands of ports each would take all of the function's memory.
+/// Returns the first [`PORTS_OF_ENDPOINT`] ports by name. Kubernetes documents a maximum of 100 ports for an
+/// EndpointSlice, but does not enforce it: two slices of a tenant, with 1,000 endpoints and thousands of ports each,
+/// would take all of the function's memory.
 fn limited(mut ports: BTreeMap<String, u16>) -> BTreeMap<String, u16> {
     while ports.len() > PORTS_OF_ENDPOINT {
         ports.pop_last();

@@ -1,6 +1,6 @@
-//! The Kubernetes API of one cluster. [`connect`] makes a client that signs its own tokens. [`services`] and
-//! [`endpoint_slices`] read completely or fail, and convert what they read into the input of the plan, with [`annotation`].
-//! `objects` writes the objects of imports, and Events about changes that are held back.
+//! The Kubernetes API of one cluster. [`connect`] makes a client that puts a fresh bearer token on every request.
+//! [`services`] and [`endpoint_slices`] read completely or fail, and convert what they read into the input of the plan;
+//! [`annotation`] parses the annotations. `objects` writes the objects of imports, and creates Events.
 
 pub mod access;
 pub mod annotation;
@@ -35,16 +35,17 @@ pub use services::{AnnotationSettings, is_headless};
 
 /// The concurrency limit of requests to one API server.
 const CONCURRENCY: usize = 16;
-/// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
-/// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
+/// The most Services of a namespace that a selector names, and the most namespaces and Services that are read one by
+/// one. If there are more, all slices of the namespace or all Services of the cluster are listed. The limit keeps the
+/// request line below the limits of proxies.
 const MAX_NAMED: usize = 40;
 
-/// The Kubernetes API of one cluster, with the answers that are kept from one invocation to the next.
+/// A client of the Kubernetes API of one cluster, with the answers that it keeps from one invocation to the next.
 #[derive(Clone)]
 pub struct Kubernetes {
     client: Client,
     remembered: Arc<remembered::Remembered>,
-    /// When the run ends; `None`: reads take as long as they need.
+    /// When the run ends. `None` if reads have no time limit.
     stop: Option<Instant>,
 }
 
@@ -53,18 +54,19 @@ impl Kubernetes {
         Self { client, remembered: Arc::default(), stop: None }
     }
 
-    /// The same in a run that ends at `stop`.
+    /// Returns the client for a run that ends at `stop`, which limits the time of each read.
     #[must_use]
     pub fn until(self, stop: Instant) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
-    /// A whole read, with all pages of a list. It may take half of the time that the run has left.
+    /// Waits for a whole read, including all pages of a list, for at most half of the time that the run has left.
     ///
-    /// A server that sends a byte now and then never runs into a timeout of the connection, and keeps its cluster's place
-    /// among those that are read at once. With this limit others get it in the same run, however many do so. A constant
-    /// would have to be longer than the longest list of the largest cluster takes, tens of seconds. Half of five minutes
-    /// is enough for a hundred thousand Services, and a cluster that needs more has no time left for its changes.
+    /// A server that sends a byte now and then never exceeds a timeout of the connection, and its cluster would keep
+    /// its place among the clusters that are read at once. With this limit, other clusters get the place in the same
+    /// run, however many servers are that slow. A constant limit would have to exceed the time for the longest list of
+    /// the largest cluster, which is tens of seconds. Half of five minutes is enough for a hundred thousand Services,
+    /// and a cluster that needs more has no time left for its changes.
     async fn in_time<T>(
         &self,
         action: impl FnOnce() -> String,
@@ -94,7 +96,7 @@ pub struct Error {
     /// A verb with its object, such as "list the Services".
     pub action: String,
     pub class: ErrorClass,
-    /// Whether only exports or imports need the request, whose rights are in a manifest of their own.
+    /// Whether only exports or imports need the request. Their rights are in a separate manifest.
     is_of_multi_cluster: bool,
     #[source]
     pub source: RequestCause,
@@ -127,7 +129,7 @@ pub enum ErrorClass {
     Unreachable,
     /// The server returned an error or an unexpected object.
     Failed,
-    /// The server did not answer to the end in the time of the run.
+    /// The server did not answer completely in half of the time that the run had left.
     Late,
 }
 
@@ -147,18 +149,18 @@ fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str 
     }
 }
 
-/// The class of an answer of the server.
+/// Returns the class of an error that the server answered.
 fn class_of(status: &Status) -> ErrorClass {
-    // By RBAC, `User "…" cannot create resource "services"`.
+    // RBAC answers `User "…" cannot create resource "services"`.
     let names_right = status.message.contains("\" cannot ");
     let is_webhook = status.message.contains(" denied the request");
     let is_policy = status.message.contains(" denied request: ");
-    // Quotas and other admission plugins, such as `exceeded quota: …`.
+    // Quotas and other admission plugins answer, for instance, `exceeded quota: …`.
     let is_plugin =
         status.code == 403 && status.message.contains(" is forbidden: ") && !names_right;
     match status.code {
         _ if is_of_deleted_namespace(status) => ErrorClass::Failed,
-        // A webhook chooses any code.
+        // A webhook may answer with any code.
         _ if is_webhook || is_policy || is_plugin => ErrorClass::Denied,
         401 => ErrorClass::Unauthenticated,
         403 if names_right => ErrorClass::Forbidden,
@@ -166,7 +168,8 @@ fn class_of(status: &Status) -> ErrorClass {
     }
 }
 
-/// Whether the API server creates nothing in a namespace because it is being deleted, which it also calls forbidden.
+/// Whether the API server refused to create an object because its namespace is being deleted. The server calls this
+/// forbidden too.
 fn is_of_deleted_namespace(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")
@@ -186,12 +189,12 @@ impl Error {
         Self { action: action.into(), class, is_of_multi_cluster: false, source }
     }
 
-    /// The same for a request that only exports or imports need.
+    /// Marks the error as one of a request that only exports or imports need.
     fn of_multi_cluster(self) -> Self {
         Self { is_of_multi_cluster: true, ..self }
     }
 
-    /// The answer of the server, if it has this code.
+    /// Returns the server's status, if it has this code.
     fn status(&self, code: u16) -> Option<&Status> {
         match &self.source {
             RequestCause::Status(status) if status.code == code => Some(status),
@@ -199,7 +202,7 @@ impl Error {
         }
     }
 
-    /// The family that the API server refused for a Service (422), since the cluster does not have it.
+    /// Returns the IP family that the API server refused for a Service (422), because the cluster does not have it.
     pub fn missing_family(&self) -> Option<Family> {
         let refusal = &self.status(422)?.message;
         let is_missing = |family: &Family| {
@@ -208,8 +211,8 @@ impl Error {
         Family::ALL.into_iter().find(is_missing)
     }
 
-    /// The paths of the fields for which the API server refused an object (422 `Invalid`): never those of a policy or a
-    /// quota. One is empty if a cause names none.
+    /// Returns the paths of the fields for which the API server refused an object (422 `Invalid`), never those of a
+    /// policy or a quota. The path is empty if a cause names no field.
     pub fn invalid_fields(&self) -> Vec<String> {
         let details = self.status(422).filter(|status| status.reason == "Invalid");
         let details = details.and_then(|status| status.details.as_ref());
@@ -227,18 +230,18 @@ impl Error {
         refusal.is_some_and(|(_, rule)| rule.contains(word))
     }
 
-    /// Whether another object has the name of the one to be created (409).
+    /// Whether the object cannot be created because another object has its name (409).
     pub fn is_name_taken(&self) -> bool {
         self.status(409).is_some_and(|status| status.reason == "AlreadyExists")
     }
 
-    /// Whether an object has changed, or is gone, or is there, other than it was read (409, 404).
+    /// Whether the object differs from what was read: it was changed, deleted or created since (409, 404).
     pub fn is_outdated(&self) -> bool {
         self.class == ErrorClass::Failed && (self.is_status(409) || self.is_status(404))
     }
 
-    /// Whether the same request would be refused again: what it asks for is invalid, forbidden (4xx) or denied, and
-    /// neither the state of an object nor the token or a limit of requests is the cause.
+    /// Whether the server would refuse the same request again: a rule denied it, or it is invalid or forbidden (4xx)
+    /// and the cause is neither the state of an object nor the token, a timeout or a rate limit.
     pub fn is_permanent(&self) -> bool {
         let RequestCause::Status(status) = &self.source else { return false };
         self.class == ErrorClass::Denied
@@ -270,26 +273,26 @@ impl Error {
     }
 }
 
-/// Whether the error is one of the TLS connector, which reports a failed handshake as invalid data. Other connectors wrap
-/// that error in another one, whose source leaves it out.
+/// Whether the error is a failed handshake, which the TLS connector reports as invalid data. Other connectors wrap that
+/// error in one whose `source` does not return it.
 fn is_failed_handshake(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<io::Error>());
     error.kind() == io::ErrorKind::InvalidData || inner.is_some_and(is_failed_handshake)
 }
 
 // The Kubernetes client of an EKS cluster. It verifies TLS against the cluster's own certificate authority, and puts a
-// fresh bearer token on every request, so a client outlives its tokens. The requests travel over the network, unless the
-// program that makes the function gives another `Transport`: no setting and no event does.
+// fresh bearer token on every request, so a client outlives its tokens. Requests go over the network unless the program
+// that builds the function passes another `Transport`; no setting and no event can do that.
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest pause within a reply.
+/// The longest pause while a reply is read.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The backoff before the first retry of a reply 429, 503 or 504; it doubles with each retry.
+/// The backoff before the first retry after a reply 429, 503 or 504; it doubles with each retry.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest backoff, unless the server requests more (`Retry-After`).
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_RETRIES: u32 = 5;
-/// How many requests may wait for the connection.
+/// The most requests that wait for the connection.
 const MAX_BUFFERED: usize = 256;
 
 /// Carries requests to one API server.
@@ -316,8 +319,9 @@ pub enum ConnectError {
     },
 }
 
+/// Makes a client for a cluster.
 /// # Errors
-/// Returns an error if the certificate authority is invalid.
+/// Returns an error if the certificate authority contains no certificate, or if the client cannot be made.
 pub fn connect(
     cluster: &EksCluster,
     tokens: BearerTokens,

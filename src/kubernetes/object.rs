@@ -1,5 +1,5 @@
-//! The fields of Kubernetes objects that are read. All other fields are dropped while parsing: those of 10,000 Services
-//! would fill the function's memory. Go writes an empty list as null.
+//! The fields of Kubernetes objects that the function reads. Parsing drops all other fields, which for 10,000 Services
+//! would fill the function's memory. Go writes an empty list as null, so null is read as empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::model::{Properties, ServiceRef};
 
-/// A value that is read from a JSON object only. Derived code also reads a struct from an array, so it would accept a
+/// A value that is read from a JSON object only. Derived code also reads a struct from an array, so it would read a
 /// broken reply as an object whose fields are all missing.
 pub struct FromObject<T>(pub T);
 
@@ -100,7 +100,7 @@ pub struct ObjectPort {
 }
 
 impl ObjectPort {
-    /// `None` if it is no port.
+    /// Returns the number; `None` if it is not a valid port number.
     pub fn number(&self) -> Option<u16> {
         u16::try_from(self.port?).ok().filter(|number| *number > 0)
     }
@@ -120,11 +120,11 @@ pub struct EndpointSlice {
     pub ports: Vec<ObjectPort>,
 }
 
-/// An entry of a slice. Those of all Services are in memory at once, so it is kept small.
+/// An entry of a slice. All entries of a page are in memory at once, so an entry is kept small.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceEntry {
-    /// The first address, or its text if that is none; the controller writes exactly one.
+    /// The first address, or its text if it is not an IP address. The controller writes exactly one address.
     #[serde(rename = "addresses", deserialize_with = "first_address")]
     pub address: Option<Result<IpAddr, Box<str>>>,
     #[serde(deserialize_with = "null_is_empty")]
@@ -175,7 +175,7 @@ fn first_address<'de, D: Deserializer<'de>>(
     Ok(addresses.first().map(|address| parse_address(address)))
 }
 
-/// The address, or the text if it is none.
+/// Returns the address, or the text if it is not an IP address.
 pub(super) fn parse_address(text: &str) -> Result<IpAddr, Box<str>> {
     text.parse().map_err(|_| text.into())
 }

@@ -1,12 +1,13 @@
-//! The kinds of objects that are read or written as JSON, their lists, and the writes of an import and of an export's status.
-//! The caller decides on the fields; this module knows paths and preconditions. Last, the Events on the Services of which
-//! something is held back or instances changed, and on the ServiceExports of which a condition turned bad.
+//! Lists, reads and writes Kubernetes objects as JSON: the objects of an import, and the status of an export. The
+//! caller chooses the fields; this module knows paths and preconditions. It also creates Events on Services,
+//! ServiceExports and ServiceImports.
 //!
-//! All pages of a list are read, or the read fails: a partial list must never reach the plan, which would deregister the
-//! missing objects. Only the needed fields of each page are kept in memory.
+//! All pages of a list are read, or the read fails: a partial list must never reach the plan, which would take the
+//! missing objects for deleted ones. Only the needed fields of each page are kept in memory.
 //!
-//! A change is a JSON merge patch with the `resourceVersion` that was read, so a stale one is refused (409). Only the
-//! status of a `ServiceExport` is applied, since other controllers may keep conditions there.
+//! A change is a JSON merge patch with the `resourceVersion` that was read, so the server refuses a stale change (409).
+//! Only the status of a `ServiceExport` is written by server-side apply, since other controllers may keep conditions
+//! there.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -25,26 +26,26 @@ use super::remembered::recent;
 use super::{Error, Kubernetes};
 use crate::model::{Kind, Notice, ObjectRef, REPORTER, ServiceRef, SignedDuration, Timestamp};
 
-/// The number of objects of a page.
+/// The number of objects in a page.
 const PER_PAGE: u32 = 500;
 /// How often a list is restarted after its continue token has expired.
 const MAX_RESTARTS: usize = 3;
-/// The manager in the managed fields of what this function writes.
+/// The field manager of this function's writes.
 const MANAGER: &str = "cloud-map-sync";
 
-/// The path of all objects of a kind, or of those of a namespace.
+/// Returns the path of all objects of a kind, or of those in one namespace.
 fn path(kind: Kind, namespace: Option<&str>) -> String {
     let api = if kind.group().is_empty() { "api" } else { "apis" };
     let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
     format!("/{api}/{}{within}/{}", kind.api_version(), kind.plural())
 }
 
-/// The object in messages.
+/// Returns the object's name for messages.
 fn noun(ObjectRef { kind, namespace, name }: &ObjectRef) -> String {
     format!("{} {namespace}/{name}", kind.plural())
 }
 
-/// The request of a list.
+/// A request for a list.
 pub(super) struct List<'a> {
     pub kind: Kind,
     /// `None`: all namespaces.
@@ -78,8 +79,8 @@ struct PageMetadata {
 }
 
 impl Kubernetes {
-    /// Reads a list and maps each object by `keep`, which may drop it. The resource version is not set, so that the server
-    /// returns its most recent state.
+    /// Reads a list and maps each object by `keep`, which may drop it. The resource version is not set, so that the
+    /// server returns its most recent state.
     pub(super) async fn list<K: DeserializeOwned, T>(
         &self,
         list: &List<'_>,
@@ -88,7 +89,8 @@ impl Kubernetes {
         self.fold(list, |kept: &mut Vec<T>, object| kept.extend(keep(object))).await
     }
 
-    /// Reads a list and adds each object to a value, which begins anew if the list has to.
+    /// Reads a list and folds its objects with `add`. If the list is restarted, the fold starts again from the default
+    /// value.
     pub(super) async fn fold<K: DeserializeOwned, A: Default>(
         &self,
         list: &List<'_>,
@@ -135,7 +137,7 @@ impl Kubernetes {
         }
     }
 
-    /// All objects of a kind with these labels, in all namespaces.
+    /// Reads all objects of a kind with these labels, in all namespaces.
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
@@ -143,7 +145,8 @@ impl Kubernetes {
         self.objects_as((kind, None), labels, |object| object).await
     }
 
-    /// The same in all namespaces or one, and of each object only this part is kept in memory.
+    /// Reads the objects of a kind with these labels in one namespace, or in all if it is `None`. Only `part` of each
+    /// object is kept in memory.
     ///
     /// # Errors
     /// As [`Self::objects`].
@@ -160,7 +163,7 @@ impl Kubernetes {
         listed.map_err(Error::of_multi_cluster)
     }
 
-    /// Whether the whole cluster has any.
+    /// Whether the cluster has an object of a kind with these labels, in any namespace.
     ///
     /// # Errors
     /// As [`Self::objects`].
@@ -168,7 +171,7 @@ impl Kubernetes {
         Ok(!self.objects_as((kind, None), labels, drop).await?.is_empty())
     }
 
-    /// One object; `None` if the answer is an error by which it `is_absent`.
+    /// Gets one object; `None` if `is_absent` is true for the error that the server answers.
     pub(super) async fn get<K: DeserializeOwned>(
         &self,
         path: &str,
@@ -186,7 +189,7 @@ impl Kubernetes {
         self.in_time(|| format!("get {noun}"), read).await
     }
 
-    /// The same by a reference, which may have a name that no object can have.
+    /// Gets the object of a reference. Returns `None` without a request if Kubernetes accepts no object of this name.
     pub(super) async fn get_of<K: DeserializeOwned>(
         &self,
         kind: Kind,
@@ -200,7 +203,7 @@ impl Kubernetes {
         self.get(&path, &object.name, &format!("{kind} {object}"), is_absent).await
     }
 
-    /// One object; `None` if it does not exist.
+    /// Gets one object; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error on any other answer, also if the kind is not served.
@@ -210,7 +213,7 @@ impl Kubernetes {
         read.map_err(Error::of_multi_cluster)
     }
 
-    /// A namespace; `None` if it does not exist.
+    /// Gets a namespace; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error on any other answer.
@@ -234,7 +237,7 @@ impl Kubernetes {
         .await
     }
 
-    /// Asks whether an object would be created: all is checked, and nothing is stored.
+    /// Checks by a dry run whether the server would create an object. Nothing is stored.
     ///
     /// # Errors
     /// Returns an error if the server would refuse it.
@@ -264,7 +267,7 @@ impl Kubernetes {
         self.write("patch the status of", object, change).await
     }
 
-    /// Applies our part of the status of an object. Fields of other managers stay.
+    /// Writes our part of the status of an object by server-side apply. Fields of other managers stay.
     ///
     /// # Errors
     /// Returns an error if the server refuses it.
@@ -276,10 +279,11 @@ impl Kubernetes {
         self.write("apply the status of", object, apply).await.map(drop)
     }
 
-    /// Deletes this very object in this very version. One that is gone is no error.
+    /// Deletes an object if it still has this UID and this resource version. An object that is already gone is no
+    /// error.
     ///
     /// # Errors
-    /// Returns an error if the server refuses it, also if the object is another one or has changed (409).
+    /// Returns an error if the server refuses the deletion, also if the object was recreated or has changed (409).
     pub async fn delete_object(
         &self,
         object: &ObjectRef,
@@ -312,7 +316,7 @@ impl Kubernetes {
     }
 }
 
-/// Whether a 404 is about the object. One about the path has no details: the kind is not served.
+/// Whether a 404 is about the object. A 404 about the path has no details: the server does not serve the kind.
 pub(super) fn is_absent(status: &Status) -> bool {
     let has_name = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     status.is_not_found() && has_name
@@ -326,12 +330,13 @@ fn by_us() -> PatchParams {
 
 // Events are optional, so a refused one does not fail the run.
 
-/// How long a warm process does not create an Event again. The API server deletes Events after about an hour; a notice
-/// that still holds then becomes a new Event.
+/// How long a process does not create an Event again. The API server deletes Events after about an hour; a notice that
+/// still holds then becomes a new Event.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 impl Kubernetes {
-    /// Whether Events were not refused in this process lately: a cluster without the right refuses them in every run.
+    /// Whether this refusal of Events is the first within `REPEAT_AFTER` in this process; records it. A cluster without
+    /// the right refuses Events in every run.
     pub fn is_first_refusal(&self) -> bool {
         let now = Timestamp::now();
         let mut events = recent(&self.remembered.events, now, REPEAT_AFTER);
@@ -342,7 +347,8 @@ impl Kubernetes {
         is_first
     }
 
-    /// Creates the Event of a notice if it does not exist. One that the cluster refuses is tried again after a while.
+    /// Creates the Event of a notice if it does not exist. An Event that the cluster refuses for good is tried again
+    /// after `REPEAT_AFTER`.
     ///
     /// # Errors
     /// Returns an error if the cluster refuses it.

@@ -1,8 +1,10 @@
-//! The answers of an API server that a client remembers. They are the APIs that it serves and the `ClusterProperty`
-//! objects (KEP-2149), by which a cluster states its id and its clusterset, for some minutes, and what it refuses, which
-//! each import would meet again in each run: the namespaces in which the admission policy of the cluster lets the function
-//! change nothing, since it cannot read policies; and the IP families that the cluster has for its Services, which an API server
-//! states nowhere but in a refusal.
+//! The answers of an API server that a client remembers:
+//!
+//! - for some minutes, the APIs that the server serves, and the `ClusterProperty` objects (KEP-2149) with which a
+//!   cluster states its id and its clusterset;
+//! - the refusals that each import would otherwise meet again in each run: the namespaces in which the cluster's
+//!   admission policy lets the function change nothing, since the function cannot read policies, and the IP families
+//!   that the cluster does not have for its Services, which an API server states nowhere but in a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,32 +17,33 @@ use tokio::time::Instant;
 use super::{Error, Kubernetes};
 use crate::model::{Family, Kind, SignedDuration, Timestamp};
 
-/// How long an exclusion counts. The first import after it finds out whether the namespace is still excluded.
+/// How long an exclusion is remembered. The first import after that finds out whether the namespace is still excluded.
 const EXCLUSION_TTL: SignedDuration = SignedDuration::from_mins(10);
-/// The time after which the server is asked again what it serves.
+/// How long the answer of a server about the APIs that it serves is cached.
 const SERVED_TTL: Duration = Duration::from_mins(5);
-/// A cluster keeps its id for life, so a sync of single Services does not read it again for this time.
+/// How long a sync of single Services uses the cached value of a `ClusterProperty`: a cluster keeps its id for life.
 const PROPERTY_TTL: Duration = Duration::from_mins(1);
 
 /// Keys with the time of the last refusal or write of each.
 pub(super) type Times<K> = Mutex<BTreeMap<K, Timestamp>>;
-/// Answers with the time of each.
+/// Cached answers with the time of each.
 type Answers<K, V> = Mutex<BTreeMap<K, (Instant, V)>>;
 
-/// What a client remembers of its API server.
+/// The answers of an API server that a client remembers.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
-    /// Whether there are slices. Requested once for a connection, and only after a list of slices has failed.
+    /// Whether the server serves `EndpointSlices`. It is requested once for a connection, and only after a list of
+    /// slices has failed.
     pub slices: tokio::sync::OnceCell<bool>,
-    /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked each time, since
-    /// its definitions may be installed at any time.
+    /// All group versions of a server with the Multi-Cluster Services API. Nothing is cached for a server without it,
+    /// since its definitions may be installed at any time.
     multi_cluster: Answers<(), BTreeSet<String>>,
     /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
     slice_objects: Answers<(), ()>,
     properties: Answers<String, Option<String>>,
     excluded_namespaces: Times<String>,
     missing_families: Mutex<BTreeSet<Family>>,
-    /// The Events that this process created or was refused. A lost entry costs one refused call.
+    /// The Events that this process created or that the server refused. A lost entry costs one refused call.
     pub events: Times<String>,
 }
 
@@ -48,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The keys of the last time of this length; all others are forgotten.
+/// Returns the keys that are younger than `ttl`, and forgets all others.
 pub(super) fn recent<K: Ord>(
     times: &Times<K>,
     now: Timestamp,
@@ -59,13 +62,13 @@ pub(super) fn recent<K: Ord>(
     times
 }
 
-/// The answer about a key, unless it is old.
+/// Returns the cached answer for a key, if it is younger than `ttl`.
 fn answer<K: Ord, V: Clone>(answers: &Answers<K, V>, key: &K, ttl: Duration) -> Option<V> {
     let known = lock(answers).get(key).cloned();
     known.filter(|(at, _)| at.elapsed() < ttl).map(|(_, value)| value)
 }
 
-/// Keeps an answer, or forgets the one before.
+/// Caches an answer, or removes the cached one if `value` is `None`.
 fn keep_answer<K: Ord, V>(answers: &Answers<K, V>, key: K, value: Option<V>) {
     let mut answers = lock(answers);
     match value {
@@ -75,7 +78,7 @@ fn keep_answer<K: Ord, V>(answers: &Answers<K, V>, key: K, value: Option<V>) {
 }
 
 impl Kubernetes {
-    /// The version of the server, such as `1.33`.
+    /// Returns the version of the server, such as `1.33`.
     ///
     /// # Errors
     /// Returns an error if the server does not answer.
@@ -85,23 +88,23 @@ impl Kubernetes {
         Ok(format!("{}.{}", version.major, version.minor))
     }
 
-    /// Whether a write in a namespace was refused a short while ago, since the policy excludes it.
+    /// Whether the admission policy excludes a namespace: it refused a write there within `EXCLUSION_TTL`.
     pub fn excludes_namespace(&self, namespace: &str, now: Timestamp) -> bool {
         recent(&self.remembered.excluded_namespaces, now, EXCLUSION_TTL).contains_key(namespace)
     }
 
-    /// Remembers that the policy excludes a namespace.
+    /// Remembers that the admission policy excludes a namespace.
     pub fn remember_excluded(&self, namespace: &str, now: Timestamp) {
         lock(&self.remembered.excluded_namespaces).insert(namespace.to_owned(), now);
     }
 
-    /// The families to ask for, without those that the cluster is known not to have.
+    /// Returns the IP families to request for a Service: all but those that the cluster is known not to have.
     pub fn service_families(&self) -> Vec<Family> {
         let missing = lock(&self.remembered.missing_families);
         Family::ALL.into_iter().filter(|family| !missing.contains(family)).collect()
     }
 
-    /// Remembers that the cluster does not have a family.
+    /// Remembers that the cluster does not have an IP family.
     pub fn lacks_family(&self, family: Family) {
         lock(&self.remembered.missing_families).insert(family);
     }
@@ -146,7 +149,7 @@ impl Kubernetes {
         Ok(is_served)
     }
 
-    /// The versions of the Multi-Cluster Services API and of ClusterProperties that the server serves now.
+    /// Returns the versions of the Multi-Cluster Services API and of ClusterProperties that the server serves now.
     ///
     /// # Errors
     /// Returns an error if discovery does not return a list of API groups.
@@ -169,9 +172,9 @@ impl Kubernetes {
         Ok(versions.map(|version| version.group_version).collect())
     }
 
-    /// Whether the installed CRD of ServiceImports has `status.endpointSliceObjects`: a field that it does not declare
-    /// is dropped from a patch. Asked again after five minutes, and each time until the answer is yes: definitions may
-    /// be replaced by others.
+    /// Whether the installed CRD of ServiceImports declares `status.endpointSliceObjects`: the server drops an
+    /// undeclared field from a patch. A yes is cached for five minutes, since another CRD may replace this one; a no is
+    /// not cached.
     ///
     /// # Errors
     /// Returns an error if the document cannot be read.
@@ -191,8 +194,8 @@ impl Kubernetes {
         Ok(declares)
     }
 
-    /// The value of a `ClusterProperty`; `None` if there is none of this name, or no such API. The server must have been
-    /// asked for the Multi-Cluster Services API before ([`Self::serves_multi_cluster`]).
+    /// Reads the value of a `ClusterProperty`; `None` if the server has no object of this name, or no such API.
+    /// [`Self::serves_multi_cluster`] must have been called before, since it reads the versions of the API.
     ///
     /// # Errors
     /// Returns an error on any other answer.
@@ -211,7 +214,7 @@ impl Kubernetes {
         Ok(value)
     }
 
-    /// The same, as it was a moment ago if it was read then.
+    /// Returns the value of a `ClusterProperty`, cached for up to a minute.
     ///
     /// # Errors
     /// As [`Self::cluster_property`].

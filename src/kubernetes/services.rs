@@ -1,5 +1,5 @@
-//! Reads Services: the headless ones, which may be annotated, and those of the `ServiceExports` of a cluster, and converts
-//! both into the input of the plan. A read returns everything that was requested, or an error.
+//! Reads the headless Services of a cluster, which may be annotated, and the Services of its `ServiceExports`, and
+//! converts both into the input of the plan. A read returns everything that was requested, or an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,11 +22,12 @@ use crate::model::{
 };
 
 impl Kubernetes {
-    /// The desired state of the selected headless Services, annotated or not; of all of the cluster if those are many. The
-    /// endpoints are unread. Each Service is converted as it arrives, since its annotations may have 256 KB.
+    /// Reads the desired state of the selected headless Services, annotated or not, without their endpoints. If many
+    /// are selected, it returns all of the cluster. Each Service is converted as it arrives, since its annotations may
+    /// have 256 KB.
     ///
     /// # Errors
-    /// Returns an error if one of them could not be read.
+    /// Returns an error if a list or a Service could not be read.
     pub async fn headless_services(
         &self,
         selection: &Selection,
@@ -57,7 +58,7 @@ impl Kubernetes {
         }
     }
 
-    /// One Service, headless or not.
+    /// Gets one Service, headless or not; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error on any reply but the Service or a 404 of the API server.
@@ -73,7 +74,8 @@ impl Kubernetes {
     }
 }
 
-/// The selected objects, by lists of their namespaces and one by one; all of the cluster if those are many.
+/// Reads the selected objects: namespaces with `list`, and single objects with `get`. Lists the whole cluster if more
+/// than [`MAX_NAMED`] are selected.
 async fn read_selected<T>(
     selection: &Selection,
     list: impl AsyncFn(Option<&str>) -> Result<Vec<T>, Error>,
@@ -100,12 +102,12 @@ pub struct AnnotationSettings {
     pub default_namespace: Option<NamespaceReference>,
 }
 
-/// The desired state of headless Services; the endpoints are unread.
+/// Returns the desired state of headless Services, without their endpoints.
 pub fn desired(services: &[Service], reading: &AnnotationSettings) -> Desired {
     collect(services.iter().map(|service| (service.metadata.name(), annotated(service, reading))))
 }
 
-/// The desired state of converted headless Services.
+/// Returns the desired state of converted headless Services.
 fn collect(services: impl IntoIterator<Item = (ServiceRef, Option<PublishedService>)>) -> Desired {
     let mut desired = Desired::default();
     for (name, annotated) in services {
@@ -128,7 +130,7 @@ pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<Publ
     Some(PublishedService { unknown_annotations, ..published(service, claims) })
 }
 
-/// A Service with these claims, from its own object alone.
+/// Returns a Service with these claims, from its own object alone.
 fn published(service: &Service, claims: Result<Claims, Vec<BadAnnotation>>) -> PublishedService {
     let Service { metadata, spec } = service;
     let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
@@ -149,7 +151,8 @@ fn published(service: &Service, claims: Result<Claims, Vec<BadAnnotation>>) -> P
     }
 }
 
-/// The API server gives a headless Service without a selector both families, also in a cluster that has one.
+/// Returns the stated IP families; none for a Service without a selector, since the API server gives a headless one
+/// both families, even in a cluster that has only one.
 fn families(service: &Service) -> BTreeSet<Family> {
     let stated = service.spec.ip_families.iter().filter(|_| !service.spec.selector.is_empty());
     stated.filter_map(|family| Family::parse(family)).collect()
@@ -178,14 +181,14 @@ struct ExportSpec {
 }
 
 impl Kubernetes {
-    /// The selected exports; all of the cluster if those are many.
+    /// Reads the selected exports with their Services; all exports of the cluster if many are selected.
     ///
     /// # Errors
     /// Returns an error if a list or a Service could not be read, also if the API is not installed: an export that was
-    /// not read is never taken for one that is gone.
+    /// not read is never taken for a deleted one.
     pub async fn exports(&self, selection: &Selection, member: &Member) -> Result<Desired, Error> {
         let list = async |namespace: Option<&str>| self.list_exports(namespace).await;
-        // Without the API the server answers 404, too, but with no name.
+        // Without the API the server also answers 404, but names no object.
         let get = async |export: &ServiceRef| {
             self.get_of(Kind::ServiceExport, export, objects::is_absent).await
         };
@@ -205,7 +208,7 @@ impl Kubernetes {
         Ok(desired_exports(exports, &services.collect(), member))
     }
 
-    /// Every ServiceExport of the cluster, without its Service.
+    /// Reads every ServiceExport of the cluster that is not being deleted, without its Service.
     ///
     /// # Errors
     /// Returns an error if the list could not be read.
@@ -222,7 +225,7 @@ impl Kubernetes {
 }
 
 fn service_export(object: &ExportObject) -> ServiceExport {
-    // A condition that is none of the API, which another writer may have stored, is left out.
+    // A malformed condition, which another writer may have stored, is left out.
     let condition = |condition: &Value| Condition::deserialize(condition).ok();
     let conditions = object.status["conditions"].as_array().into_iter().flatten();
     ServiceExport {
@@ -242,13 +245,14 @@ const NOT_EXPORTED: [&str; 6] = [
     "kubectl.kubernetes.io/",
     "cloud-map-sync/",
 ];
-/// The finalizer of AWS's controller on ServiceExports. Anyone who may write an export can set it, so it is about that export
-/// alone.
+/// The finalizer of AWS's controller on ServiceExports. Anyone who may write an export can set it, so it affects that
+/// export alone.
 const AWS_FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
 /// The label of an object that belongs to an import.
 const OWNER_LABEL: &str = "cloud-map-sync/owner";
 
-/// The desired state of the exports of a member; the endpoints are unread. An export that is being deleted is none.
+/// Returns the desired state of the exports of a member, without their endpoints. An export that is being deleted is
+/// left out.
 fn desired_exports(
     exports: Vec<ExportObject>,
     services: &BTreeMap<ServiceRef, Service>,
@@ -271,7 +275,7 @@ fn desired_exports(
     desired
 }
 
-/// The Service, if it can be exported.
+/// Returns the Service if it can be exported, else the reason why not.
 fn exportable(service: Option<&Service>) -> Result<&Service, NotExportable> {
     let service = service.ok_or(NotExportable::NoService)?;
     let Service { metadata, spec } = service;
@@ -285,8 +289,9 @@ fn exportable(service: Option<&Service>) -> Result<&Service, NotExportable> {
     }
 }
 
+/// Converts an export and its Service.
 /// # Errors
-/// There is no Service if its name is not a name in Cloud Map, which Kubernetes does not allow either.
+/// Returns [`NotExportable::NoService`] if the name is not a name in Cloud Map, which Kubernetes does not allow either.
 fn exported(
     ExportObject { metadata, spec, .. }: ExportObject,
     service: &Service,
@@ -321,8 +326,8 @@ fn exported(
     })
 }
 
-/// An export claims the name of its Service, in the Cloud Map namespace with the name of its Kubernetes namespace. A new
-/// service in a DNS namespace gets SRV records if there are ports.
+/// Returns the claims of an export: the name of its Service, in the Cloud Map namespace that has the name of its
+/// Kubernetes namespace. If there are ports, it claims one, so that a new service in a DNS namespace gets SRV records.
 fn claims(metadata: &ObjectMetadata, ports: &[ExportedPort]) -> Option<Claims> {
     let namespace = NamespaceReference::NameOrId(metadata.namespace.clone());
     let port = ports.first().map(|port| (PORT.to_owned(), port.number.to_string()));

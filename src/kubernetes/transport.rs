@@ -1,6 +1,6 @@
-//! The way of requests to an API server over the network: kube's own, but for the connections. kube gives its connector
-//! one timeout for all addresses of a name, so an address that drops packets would make every run fail, and it reuses
-//! connections that died while the process was frozen.
+//! Sends requests to an API server over the network, as kube itself does except for the connections. kube gives its
+//! connector one timeout for all addresses of a name, so an address that drops packets would make every run fail. kube
+//! also reuses connections that died while the process was frozen.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,12 +25,13 @@ use tower_http::decompression::DecompressionLayer;
 use super::{ApiServer, Transport};
 use crate::connections::{LONGEST_PAUSE, PausingClient, system_names};
 
-/// Over the network, as the configuration says. `clock` is the wall clock that detects that the process was frozen.
+/// Returns the transport over the network, as the configuration says. `clock` is the wall clock, which shows whether
+/// the process was frozen.
 pub fn over_network(clock: SharedTimeSource) -> Transport {
     Arc::new(move |config| builder(config, system_names(), LONGEST_PAUSE, clock.clone()))
 }
 
-/// The same for a process that is never frozen: connections are reused after any pause.
+/// Returns the builder of a client for a process that is never frozen: it reuses connections after any pause.
 ///
 /// # Errors
 /// Returns an error if the configuration is invalid.
@@ -38,8 +39,8 @@ pub fn of_long_running_process(config: Config) -> Result<ClientBuilder<ApiServer
     builder(config, system_names(), Duration::MAX, SharedTimeSource::default())
 }
 
-/// A builder of clients whose requests find addresses with `names`, and which make no request on a connection from
-/// before a pause of more than `longest_pause`.
+/// Returns the builder of a client that finds addresses with `names`, and that does not reuse connections after a pause
+/// of more than `longest_pause`.
 ///
 /// # Errors
 /// Returns an error if the configuration is invalid.
@@ -70,8 +71,8 @@ pub fn builder(
 
 type Connector = TimeoutConnector<HttpsConnector<HttpConnector<Names>>>;
 
-/// The HTTP connector shares its timeout between the addresses of a name. One more of the same length around it, which
-/// kube has alone, ends a handshake of TLS that does not go on.
+/// Returns the connector. The HTTP connector divides its timeout among the addresses of a name. A second timeout of the
+/// same length around it, the only one that kube has, ends a TLS handshake that stalls.
 fn connector(config: &Config, names: SharedDnsResolver) -> Result<Connector, kube::Error> {
     let mut tcp = HttpConnector::new_with_resolver(Names(names));
     tcp.enforce_http(false);
@@ -85,7 +86,7 @@ fn connector(config: &Config, names: SharedDnsResolver) -> Result<Connector, kub
     Ok(connector)
 }
 
-/// Names as the HTTP connector looks them up.
+/// The resolver, in the form that the HTTP connector uses.
 #[derive(Clone)]
 struct Names(SharedDnsResolver);
 
@@ -105,7 +106,7 @@ impl tower::Service<Name> for Names {
         let names = self.0.clone();
         Box::pin(async move {
             let found = names.resolve_dns(name.as_str()).await?;
-            // The connector puts in the port of the request.
+            // The connector sets the port of the request.
             let addresses = found.into_iter().map(|address| SocketAddr::new(address, 0));
             Ok(addresses.collect::<Vec<_>>().into_iter())
         })

@@ -23,12 +23,14 @@ pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
 /// The Region, under the name that ECS uses.
 pub const REGION: &str = "REGION";
 
-/// The keys that ECS writes on a task beside its addresses and its place, and by which callers select instances. An
-/// annotation may set them. The marks decide first whose an instance is, so a pod with these keys is never taken for a task.
+/// The keys that ECS writes on a task besides its addresses, zone and Region. Callers select instances by these keys,
+/// so an annotation may set them. The marks of an instance are checked first, so a pod with these keys is never taken
+/// for a task.
 pub const OF_TASK: [&str; 3] =
     ["ECS_CLUSTER_NAME", "ECS_SERVICE_NAME", "ECS_TASK_DEFINITION_FAMILY"];
 
-/// The keys that annotations set, separated by commas. Only these attributes may be repaired or removed.
+/// The keys that annotations set, separated by commas. Any other key that this function does not write itself was added
+/// by hand, and is kept.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
 /// The guard's note of a loss that it holds, on an instance of the Service that would lose it.
@@ -50,14 +52,15 @@ pub const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
 
-/// The properties of an export in its record, in the order of their pieces.
+/// The keys of the pieces of an export's properties in its record, in their order.
 pub const EXPORT: [&str; 4] = [
     "cloud-map-sync/export",
     "cloud-map-sync/export.2",
     "cloud-map-sync/export.3",
     "cloud-map-sync/export.4",
 ];
-/// The export has no endpoint in Cloud Map. On its record, from after the last one left to before the next one comes.
+/// On an export record: the export has no endpoint in Cloud Map. It is written after the last endpoint has left, and
+/// removed before the next one is registered.
 pub const EMPTY: &str = "cloud-map-sync/empty";
 /// The clusterset of a member, on its record.
 pub const CLUSTERSET: &str = "cloud-map-sync/clusterset";
@@ -66,7 +69,7 @@ pub const HEARTBEAT: &str = "cloud-map-sync/heartbeat";
 /// `import`: the member only imports. On its record.
 pub const DIRECTION: &str = "cloud-map-sync/direction";
 
-/// The keys that many instances have: all that this function writes, apart from those of annotations and records.
+/// The keys that many instances have: all that this function writes, except those of annotations and records.
 pub(super) const WRITTEN: &[&str] = &[
     IPV4,
     IPV6,
@@ -85,8 +88,8 @@ pub(super) const WRITTEN: &[&str] = &[
     POD,
 ];
 
-/// Whether Cloud Map reserves the key. It refuses unknown keys with this prefix in any letter case, and takes the known
-/// ones in any: `aws_instance_ipv4` could register an address of which `AWS_INSTANCE_IPV4` says nothing.
+/// Whether Cloud Map reserves the key. Cloud Map refuses unknown keys with this prefix in any letter case, and accepts
+/// known keys in any letter case: `aws_instance_ipv4` could register an address that `AWS_INSTANCE_IPV4` does not show.
 pub fn is_of_aws(key: &str) -> bool {
     key.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("aws_"))
 }
@@ -100,9 +103,9 @@ pub fn is_reserved(key: &str) -> bool {
         || [AVAILABILITY_ZONE, REGION].contains(&key)
 }
 
-/// The attributes of an instance, from Cloud Map's answer. A known key of AWS counts in any letter case, and in the one
-/// that we write if there are several. An unknown one is left out, since Cloud Map would refuse it in a registration. So
-/// no attribute that this function cannot write is ever compared or sent again.
+/// Returns the attributes of an instance from Cloud Map's answer. A known key of AWS is read in any letter case; if
+/// there are several spellings, the one that we write counts. An unknown key of AWS is left out, since Cloud Map would
+/// refuse it in a registration. So no attribute that this function cannot write is ever compared or sent again.
 pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> Attributes {
     let is_plain = |key: &str| !is_of_aws(key) || OF_AWS.contains(&key);
     let (plain, mut others): (Vec<_>, Vec<_>) =
@@ -112,11 +115,11 @@ pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> A
         let known = OF_AWS.into_iter().find(|known| known.eq_ignore_ascii_case(key))?;
         Some((known, value.as_str()))
     });
-    // Of several values of a key the last one counts.
+    // The last value of a key counts.
     known.chain(plain.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
 }
 
-/// The installation and the cluster in the marks of an instance of any owner.
+/// Returns the installation and the cluster in the marks of an instance of any owner.
 pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
     let flow = Flow::of(attributes)?;
     Some((attributes.get(flow.mark())?, attributes.cluster()?))

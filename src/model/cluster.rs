@@ -1,6 +1,6 @@
-//! An EKS cluster: its ARN, which alone identifies the cluster of an instance, the address and tokens of its API server,
-//! and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the other. Then
-//! the owner in the marks of an instance: an installation, for one cluster.
+//! An EKS cluster: its ARN, which alone identifies the cluster of an instance; the address and tokens of its API
+//! server; and whether it exists. `eks` returns these values and `kubernetes` uses them, so that neither imports the
+//! other. Also the owner in the marks of an instance: a flow of an installation, for one cluster.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ impl ClusterArn {
         well_formed.then(|| Self(text.to_owned()))
     }
 
-    /// The ARN of the cluster with this name in the account and Region of a Lambda function, whose ARN may have a
-    /// qualifier. `None` if the texts are not those of a function and a cluster.
+    /// Returns the ARN of the cluster with this name in the account and Region of a Lambda function, whose ARN may have
+    /// a qualifier. `None` if `function` is not the ARN of a function or `name` not the name of a cluster.
     pub fn beside_function(function: &str, name: &str) -> Option<Self> {
         let parts: Vec<&str> = function.split(':').collect();
         let ["arn", partition, "lambda", region, account, "function", ..] = parts.as_slice() else {
@@ -63,8 +63,8 @@ impl ClusterArn {
 
 display!(ClusterArn(arn) => "{arn}");
 
-/// Whether a text can be the name of a Region, or of a partition: it becomes a part of a host name, and anybody who may
-/// register an instance writes ARNs.
+/// Whether a text can be the name of a Region or of a partition. The name becomes part of a host name, and anyone who
+/// may register an instance can write any ARN into its marks.
 pub fn is_region(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(is_part)
@@ -111,7 +111,8 @@ impl EksCluster {
 /// The error of a token that could not be made.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Returns a bearer token for each request; each is fresh for some minutes. It is an error if it could not be signed.
+/// Returns a bearer token for each request, or an error if it could not be signed. Each token is fresh for some
+/// minutes.
 pub type BearerTokens =
     Arc<dyn Fn() -> BoxFuture<'static, Result<String, TokenError>> + Send + Sync>;
 
@@ -139,8 +140,8 @@ impl fmt::Display for Existence {
 
 // The owner of an instance: the only place that decides whether an instance is ours.
 //
-// Two flows register instances, under one installation and one cluster. Each has a mark of its own, so an instance of
-// one flow is foreign for the other.
+// Two flows register instances, under one installation and one cluster. Each flow has its own mark, so an instance of
+// one flow is foreign to the other.
 
 /// The source of the instances of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,7 +153,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// The flow of a marked instance. With the marks of both it belongs to annotations.
+    /// Returns the flow of a marked instance. An instance with the marks of both flows belongs to annotations.
     pub fn of(attributes: &Attributes) -> Option<Self> {
         let flows = [Self::Annotations, Self::Exports];
         flows.into_iter().find(|flow| flow.has_marked(attributes))
@@ -187,7 +188,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The same cluster and flow of another installation: of a former `OWNER_ID`.
+    /// Returns the owner with the same cluster and flow under a former `OWNER_ID`.
     #[must_use]
     pub fn formerly(&self, id: &str) -> Self {
         Self { id: id.to_owned(), ..self.clone() }
@@ -200,13 +201,15 @@ impl Owner {
         Some(Self { id, cluster: ClusterArn::parse(attributes.cluster()?)?, flow })
     }
 
-    /// The owner in the marks of an instance if its installation is `id` and it belongs to the flow, for any cluster.
+    /// Returns the owner in the marks of an instance if its installation is `id` and it belongs to `flow`, for any
+    /// cluster.
     pub fn marked(id: &str, flow: Flow, attributes: &Attributes) -> Option<Self> {
         Self::of(attributes).filter(|owner| owner.id == id && owner.flow == flow)
     }
 
     /// Whether the instance is ours: cluster, installation and flow match exactly. There is no other rule. The cluster
-    /// comes first, since most instances in a shared registry differ by it, and every plan asks this of all of them.
+    /// is compared first: every plan checks all instances, and most instances in a shared registry belong to another
+    /// cluster.
     pub fn owns(&self, attributes: &Attributes) -> bool {
         attributes.cluster() == Some(self.cluster.as_str())
             && attributes.get(self.flow.mark()) == Some(&self.id)
@@ -219,8 +222,8 @@ impl Owner {
         instances.any(|(_, attributes)| self.owns(attributes))
     }
 
-    /// The namespace and the name of the Service in the marks of an instance of ours. One that lost its Service's name
-    /// belongs to a Service that cannot exist, so it is cleaned up.
+    /// Returns the namespace and the name of the Service in the marks of an instance of ours. An instance that lost
+    /// these marks gets empty names, which no Service can have, so it is cleaned up.
     pub fn names_of<'a>(&self, attributes: &'a Attributes) -> Option<(&'a str, &'a str)> {
         let text = |key| attributes.get(key).unwrap_or_default();
         self.owns(attributes).then(|| (text(NAMESPACE), text(SERVICE)))

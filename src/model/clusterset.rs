@@ -24,8 +24,8 @@ words! {
     }
 }
 
-/// The properties of an export that only its record has: the instances of AWS's controller do not carry them. All but labels
-/// and annotations are read and written as fields of the `spec` of a Service or a ServiceImport.
+/// The properties of an export that only its record has: the instances of AWS's controller do not carry them. All but
+/// labels and annotations are read and written as fields of the `spec` of a Service or a ServiceImport.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Properties {
@@ -52,7 +52,7 @@ pub struct Export {
     pub kind: ImportType,
     /// In the Service's order.
     pub ports: Vec<ExportedPort>,
-    /// `spec.ipFamilies`, the primary one first. Without a record: those of the endpoints.
+    /// `spec.ipFamilies`, the primary one first, or the families of the endpoints if the export has no record.
     pub families: Vec<Family>,
     /// `None` if the export has no record.
     pub properties: Option<Properties>,
@@ -62,11 +62,11 @@ pub struct Export {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedService {
     pub clusterset: ClustersetId,
-    /// With all properties.
+    /// The export with all its properties.
     pub export: Export,
     /// `targetPort` of each port of the export, by the port's name: a number or a name.
     pub targets: BTreeMap<String, String>,
-    /// Whether its ServiceExport has the finalizer of AWS's controller: nothing of it is changed.
+    /// Whether its ServiceExport has the finalizer of AWS's controller. If so, nothing of the export is changed.
     pub is_of_aws: bool,
 }
 
@@ -77,9 +77,10 @@ pub struct ExportedEndpoint {
     /// `None` for a headless Service without ports.
     pub port: Option<EndpointPort>,
     pub ready: bool,
-    /// Whether it serves while it terminates. Only a read of its cluster shows it: it is not registered.
+    /// Whether the endpoint serves while it terminates. Only a read of its cluster shows such an endpoint: it is not
+    /// registered.
     pub is_leaving: bool,
-    /// The pod's hostname, if it has one: a name of its own in DNS.
+    /// The pod's hostname, which gives it its own name in DNS. `None` if it has no hostname.
     pub hostname: Option<String>,
     pub node: Option<String>,
     /// The availability zone.
@@ -117,7 +118,8 @@ pub struct ClusterId(String);
 pub struct ClustersetId(String);
 
 impl ClusterId {
-    /// One DNS label, or two with a dot, and at most 63 characters, since it is also a label's value in Kubernetes.
+    /// Parses an id: one DNS label, or two with a dot, and at most 63 characters, since it is also a label's value in
+    /// Kubernetes.
     pub fn parse(text: &str) -> Option<Self> {
         let labels = text.split('.');
         let is_valid =
@@ -131,7 +133,7 @@ impl ClusterId {
 }
 
 impl ClustersetId {
-    /// 1 to 128 letters, digits, `.`, `_` or `-`.
+    /// Parses an id: 1 to 128 letters, digits, `.`, `_` or `-`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let is_valid = (1..=128).contains(&text.len()) && text.bytes().all(is_allowed);
@@ -156,12 +158,12 @@ pub struct Member {
 
 // The names of the objects that an import makes in a cluster. `clusterset::id` makes them; here they are recognized.
 
-/// Whether a Service has the name of a derived one (`clusterset::id`).
+/// Whether a Service has the name of a derived Service (`clusterset::id`).
 pub fn is_derived_service(name: &str) -> bool {
     name.strip_prefix("derived-").is_some_and(is_hash)
 }
 
-/// Whether an `EndpointSlice` has the name of one of an import (`clusterset::id`).
+/// Whether an `EndpointSlice` has the name of a slice of an import (`clusterset::id`).
 pub fn is_imported_slice(name: &str) -> bool {
     let parts: Vec<&str> = name.strip_prefix("imported-").unwrap_or_default().split('-').collect();
     let [hash, source, number] = parts[..] else { return false };
@@ -177,7 +179,7 @@ fn is_hash(text: &str) -> bool {
     text.len() == 10 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'v'))
 }
 
-// The fields of Kubernetes objects without which an import serves its clients, too.
+// The fields of Kubernetes objects that an import can serve its clients without.
 
 words! {
     /// A field that is left out if an API server refuses it.
@@ -193,22 +195,22 @@ words! {
     }
 }
 
-/// A field with a value that an API server does not take in objects of a kind.
+/// A field with a value that an API server does not store in objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RefusedField {
-    /// The kind, as `Service`.
+    /// The kind, such as `Service`.
     pub kind: &'static str,
     pub field: OptionalField,
-    /// The value: nothing for hints, and a fingerprint of labels and annotations.
+    /// The value; empty for hints, and a fingerprint for labels and annotations.
     pub value: String,
-    /// Whether it is not refused, but stored with another value.
+    /// Whether the server does not refuse the value, but stores another one.
     pub is_changed: bool,
 }
 
 // The exports of a cluster that a run has read in the cluster itself.
 
-/// The exports of these names in a cluster, as a run has read them there: the valid ones that `NAME_POLICY` allows, with
-/// their endpoints.
+/// The exports that a run has read in their own cluster, with their endpoints: the valid ones that `NAME_POLICY`
+/// allows.
 #[derive(Clone, Debug)]
 pub struct ReadExports {
     pub arn: ClusterArn,
@@ -218,7 +220,8 @@ pub struct ReadExports {
 }
 
 impl ReadExports {
-    /// Whether the read shows if and how the cluster exports this name. It does not if the name belongs to AWS's controller.
+    /// Whether the read shows if and how the cluster exports this name. It does not if the name belongs to AWS's
+    /// controller.
     pub fn covers(&self, name: &ServiceRef) -> bool {
         let published = self.desired.services.get(name);
         let exported = published.and_then(|published| published.export.as_ref());
@@ -234,13 +237,13 @@ impl ReadExports {
         self
     }
 
-    /// Whether it exports this name.
+    /// Whether the cluster exports this name.
     pub fn exports(&self, name: &ServiceRef) -> bool {
         self.desired.services.get(name).is_some_and(|published| published.export.is_some())
     }
 }
 
-// The settings of a Service that decide to which of its endpoints a client is led, as an import carries them.
+// The settings of a Service that select the endpoints for a client, as an import copies them.
 
 /// `spec.sessionAffinity` of a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -248,7 +251,7 @@ impl ReadExports {
 pub enum SessionAffinity {
     #[default]
     None,
-    /// With its timeout in seconds, if the Service has one.
+    /// `ClientIP` with its timeout in seconds, if the Service has one.
     ClientIp(Option<u32>),
 }
 
@@ -299,7 +302,7 @@ impl From<SessionAffinity> for AffinityFields {
     }
 }
 
-/// A policy that this release does not know is the default.
+/// Reads a policy. A policy that this release does not know becomes the default.
 fn known_policy<'de, D>(deserializer: D) -> Result<InternalTrafficPolicy, D::Error>
 where
     D: Deserializer<'de>,
@@ -331,7 +334,7 @@ words! {
     }
 }
 
-/// A port of an exported Service or of an import, as objects of Kubernetes have it.
+/// A port of an exported Service or of an import, in the form of Kubernetes objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportedPort {
@@ -357,7 +360,7 @@ impl fmt::Display for ExportedPort {
     }
 }
 
-/// The port of a Service, by which exported instances with the same address and port differ.
+/// The port of a Service. It distinguishes exported instances with the same address and port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortOfService {
     pub protocol: Protocol,

@@ -1,6 +1,6 @@
 //! The desired state of a cluster: its Services that are annotated or exported, their claims in Cloud Map, and their
-//! endpoints, ready or not. Last, the fate of an endpoint as the action `explain` reports it: `publish` and `import` read it
-//! off what they decide from.
+//! endpoints, ready or not. Also the fate of an endpoint as the action `explain` reports it: `publish` and `import`
+//! derive it from the input of their decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,38 +21,39 @@ pub struct Desired {
     pub services: BTreeMap<ServiceRef, PublishedService>,
     /// The headless Services without our annotation.
     pub unannotated: BTreeSet<ServiceRef>,
-    /// The exports, also those of which the Service cannot be exported; empty in the flow of annotations.
+    /// The exports, including those whose Service cannot be exported; empty in the flow of annotations.
     pub exports: BTreeMap<ServiceRef, ServiceExport>,
-    /// Of a part of a cluster: the holder of each name that its Services claim and a Service outside of the part holds. It
+    /// In a part of a cluster: the holder of each name that is claimed in the part and held outside of it. The holder
     /// is not decided again.
     pub held_elsewhere: BTreeMap<ServiceKey, ServiceRef>,
-    /// The id of the namespace that was chosen for a name, if several have the name that its Service refers to. It is chosen
-    /// when everything that a run rests on was read, and not again.
+    /// The ids of the chosen Cloud Map namespaces, by Service and name, if several namespaces match the Service's
+    /// reference. They are chosen once, when everything that a run depends on was read.
     pub namespaces: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>>,
 }
 
-// The most that one Service gets, whatever its annotations and slices ask for: a tenant of a cluster may write any number
-// of them, and the memory of the function is that of all tenants. Names are counted when annotations are parsed, endpoints
-// when slices are read, and instances when they are planned.
+// The limits of one Service, whatever its annotations and slices request: a tenant of a cluster may write any number of
+// them, and all tenants share the memory of the function. Names are limited when annotations are parsed, endpoints when
+// slices are read, and instances when they are planned.
 
 /// The most names that a Service claims: the first ones of its annotation.
 pub const NAMES_OF_SERVICE: usize = 100;
-/// The most endpoints of a Service that are kept. Clusters that the function serves import them from there, also those for
-/// which Cloud Map has no room.
+/// The most endpoints of a Service that are kept. Clusters that the function serves import these endpoints, including
+/// those for which Cloud Map has no room.
 pub const ENDPOINTS_OF_SERVICE: usize = INSTANCES_OF_SERVICE;
 /// The most ports of a slice, and of an endpoint.
 pub const PORTS_OF_ENDPOINT: usize = 100;
 /// The most instances that a Service wants under a name, which is also Cloud Map's limit for a service.
 pub const INSTANCES_OF_NAME: usize = 1000;
-/// The most instances that a Service wants under all its names; the first ones have them.
+/// The most instances that a Service wants under all its names; the first names get them.
 pub const INSTANCES_OF_SERVICE: usize = 5000;
 
 /// One annotated headless Service, or one exported Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedService {
-    /// `metadata.uid`.
+    /// `metadata.uid` of the Service, or of its ServiceExport in the flow of exports.
     pub uid: String,
-    /// `metadata.creationTimestamp`, seconds since 1970: of two claimants of a name the older one holds it.
+    /// `metadata.creationTimestamp` of the same object, seconds since 1970: of two claimants of a name, the older one
+    /// holds it.
     pub created: i64,
     /// The claims, or every invalid annotation. An export claims its own name.
     pub claims: Result<Claims, Vec<BadAnnotation>>,
@@ -63,7 +64,7 @@ pub struct PublishedService {
     pub endpoints: Option<Arc<[Endpoint]>>,
     /// Whether the cluster truncated that list, so that a missing endpoint may exist.
     pub truncated: bool,
-    /// The number of endpoints that `endpoints` leaves out, since a Service may not have more.
+    /// The number of endpoints beyond [`ENDPOINTS_OF_SERVICE`], which `endpoints` leaves out.
     pub left_out: usize,
     /// The annotations under our prefix that the function does not read.
     pub unknown_annotations: Option<FirstNames>,
@@ -79,7 +80,7 @@ pub struct Claims {
     pub names_left_out: usize,
     /// The Cloud Map namespace of those services.
     pub namespace: NamespaceReference,
-    /// Seconds.
+    /// The TTL of the DNS records in seconds. `None` if the annotation is not set.
     pub ttl: Option<u32>,
     /// The policy of a DNS service that is created for this claim.
     pub routing_policy: Option<RoutingPolicy>,
@@ -148,7 +149,7 @@ pub struct Endpoint {
     pub pod: Option<String>,
     pub ipv4: Option<Ipv4Addr>,
     pub ipv6: Option<Ipv6Addr>,
-    /// A text in the place of an address.
+    /// A text in place of an address.
     pub malformed: Option<NoAddress>,
     /// The availability zone of the node.
     pub zone: Option<String>,
@@ -157,33 +158,33 @@ pub struct Endpoint {
     /// Whether the pod is ready, terminating or not.
     pub serving: bool,
     pub terminating: bool,
-    /// The pod's hostname, for a name of its own.
+    /// The pod's hostname, which gives it its own name in DNS.
     pub hostname: Option<String>,
     pub node: Option<String>,
     /// Target ports by the name of the Service's port, shared by all endpoints of a slice.
     pub ports: Arc<BTreeMap<String, u16>>,
 }
 
-/// Whether an endpoint takes traffic: the same for registrations and imports.
+/// Whether an endpoint takes traffic. Registrations and imports use the same rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Ready,
-    /// The endpoint serves while it terminates. It takes traffic only if no other endpoint does: kube-proxy falls back to it.
+    /// The endpoint serves while it terminates. It takes traffic only if no other endpoint does: kube-proxy falls back
+    /// to it.
     Leaving,
     NotReady,
 }
 
-/// A text in the place of an address.
+/// A text in place of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAddress {
-    /// Kubernetes accepts it as an address, such as one with leading zeros.
+    /// A text that Kubernetes accepts as an address, such as one with leading zeros.
     Malformed(Box<str>),
     /// A host name, of a slice of the address type FQDN.
     HostName(Box<str>),
 }
 
 impl NoAddress {
-    /// The text.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Malformed(text) | Self::HostName(text) => text,
@@ -192,14 +193,14 @@ impl NoAddress {
 }
 
 impl Endpoint {
-    /// Whether it has nothing but a host name.
+    /// Whether the endpoint has a host name and no address.
     pub fn has_only_host_name(&self) -> bool {
         let is_host_name = matches!(self.malformed, Some(NoAddress::HostName(_)));
         is_host_name && self.addresses().next().is_none()
     }
 
-    /// Whether it takes traffic. A terminating pod is judged by `serving`: a Service that publishes unready addresses marks
-    /// every terminating pod as ready.
+    /// Whether it takes traffic. A terminating pod is judged by `serving`: a Service that publishes unready addresses
+    /// marks every terminating pod as ready.
     pub fn health(&self) -> Health {
         match (self.terminating, self.ready, self.serving) {
             (false, true, _) => Health::Ready,
@@ -208,14 +209,14 @@ impl Endpoint {
         }
     }
 
-    /// IPv4 first.
+    /// Returns the addresses, IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
 }
 
 impl Desired {
-    /// The part of the cluster that has these Services alone.
+    /// Returns a part of the cluster: these Services, with all other fields empty.
     #[must_use]
     pub fn only<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Self {
         let mut only = Self::default();
@@ -227,7 +228,7 @@ impl Desired {
         only
     }
 
-    /// Takes over the endpoints that were read with another part of the cluster.
+    /// Takes over the endpoints that were read for `other`, another part of the cluster.
     pub fn take_endpoints_of(&mut self, other: &Self) {
         for (service, read) in &other.services {
             if let Some(published) = self.services.get_mut(service)
@@ -240,12 +241,12 @@ impl Desired {
         }
     }
 
-    /// What a Service claims, if its annotations can be read.
+    /// Returns the claims of a Service, if its annotations are valid.
     pub fn claims(&self, service: &ServiceRef) -> Option<&Claims> {
         self.services.get(service)?.claims.as_ref().ok()
     }
 
-    /// What all Services claim whose annotations can be read.
+    /// Returns the claims of all Services with valid annotations.
     pub fn all_claims(&self) -> impl Iterator<Item = &Claims> {
         self.services.values().filter_map(|service| service.claims.as_ref().ok())
     }
@@ -270,8 +271,8 @@ impl PublishedService {
         self.endpoints.as_deref().unwrap_or_default()
     }
 
-    /// The families of records that its endpoints have, ready or not: both if one of them has both, since Cloud Map refuses an
-    /// instance that lacks one, and otherwise IPv4 before IPv6.
+    /// Returns the families of the endpoints' records, ready or not. It is both if one endpoint has both, since Cloud
+    /// Map refuses an instance that lacks a family of the records. Otherwise it is only one, IPv4 before IPv6.
     pub fn endpoint_families(&self) -> BTreeSet<Family> {
         let endpoints = || self.read_endpoints().iter();
         if endpoints().any(|endpoint| endpoint.ipv4.is_some() && endpoint.ipv6.is_some()) {
@@ -297,7 +298,7 @@ impl PublishedService {
 /// The number of names that are spelled out.
 const NAMED: usize = 5;
 
-/// Some names for a sentence, the first five and the number of the others. Copies share the text.
+/// Names for a sentence: the first five, and the number of the others. Copies share the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FirstNames(Arc<str>);
 
@@ -326,7 +327,7 @@ pub struct ServiceExport {
     pub generation: i64,
     /// All conditions of its status, also those of other controllers.
     pub conditions: Vec<Condition>,
-    /// `None` if its Service can be exported.
+    /// The reason why its Service cannot be exported. `None` if it can.
     pub obstacle: Option<NotExportable>,
 }
 
@@ -341,7 +342,8 @@ pub enum NotExportable {
     Derived,
 }
 
-/// What became of an endpoint under a name in Cloud Map or in the import of a name, or becomes of it by the next sync.
+/// The state of an endpoint under a name in Cloud Map or in the import of a name, or the change that the next sync
+/// makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -349,7 +351,7 @@ pub enum Fate {
     Present,
     /// It is registered, and the next sync changes its instance.
     Changes,
-    /// It stays in the import: its cluster was not read, or nothing of it leaves now.
+    /// It stays in the import: its cluster was not read, or nothing leaves the import now.
     Kept,
     /// The next sync adds it.
     ToAdd,
@@ -365,7 +367,8 @@ pub enum Fate {
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointLine {
-    /// The member of the clusterset that it is in. Those under a name in Cloud Map are of this cluster.
+    /// The member of the clusterset that an imported endpoint is in. `None` under a name in Cloud Map: its endpoints
+    /// are in this cluster.
     pub member: Option<String>,
     pub addresses: Vec<String>,
     /// The ports of an exported endpoint.

@@ -1,9 +1,10 @@
-//! The instances of a Cloud Map service: their attributes, with the addresses and hashes in
-//! them.
+//! The instances of a Cloud Map service with their attributes, the checks of their addresses, and the fingerprints in
+//! ids and notes.
 //!
 //! A run holds the attributes of every instance at once, so they are packed: one allocation for each instance, and a
 //! number in place of each key that this function writes. A process keeps the instances that it last read of every
-//! service, and each cluster of an invocation plans on them. Copies share both until one is changed (copy-on-write).
+//! service, and each cluster of an invocation plans on them. Copies share the attributes and the instances until one
+//! copy is changed (copy-on-write).
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt;
@@ -16,17 +17,18 @@ use sha2::{Digest, Sha256};
 
 use super::attributes;
 
-/// Stands before a key that is spelled out. All lower numbers are places in [`attributes::WRITTEN`].
+/// The byte before a key that is spelled out. A lower byte is the index of a key in [`attributes::WRITTEN`].
 const SPELLED: u8 = u8::MAX;
 
 /// The attributes of one Cloud Map instance, by key.
 ///
-/// Each entry is the number of its key, or a sign and the key, and then the value. A text follows its length. The
-/// entries are in the order of their keys, so equal attributes are equal bytes.
+/// Each entry is a key and its value. A key that this function writes is one byte, its index; any other key is a marker
+/// byte and a text. A text is its length and its bytes. The entries are sorted by key, so equal attributes are equal
+/// bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attributes {
     packed: Arc<[u8]>,
-    /// The place of the value of [`attributes::CLUSTER`]; `None` without it.
+    /// The offset of the value of [`attributes::CLUSTER`] in the packed bytes. `None` if there is no such key.
     cluster: Option<NonZeroUsize>,
 }
 
@@ -37,7 +39,7 @@ impl Attributes {
 
     pub fn get(&self, key: &str) -> Option<&str> {
         let mut entries = self.iter();
-        // A plan asks this of every instance many times, so what is skipped is not checked to be UTF-8.
+        // A plan calls this for every instance many times, so skipped entries are not checked to be UTF-8.
         while let Some((found, value)) = entries.entry() {
             if found == key.as_bytes() {
                 return std::str::from_utf8(value).ok();
@@ -46,7 +48,8 @@ impl Attributes {
         None
     }
 
-    /// The mark of the cluster. Each cluster of a registry asks all instances of all others for it, in every plan.
+    /// Returns the mark of the cluster, by its stored offset: every plan of a cluster reads this mark on all instances
+    /// of the registry.
     pub fn cluster(&self) -> Option<&str> {
         let mut entries = Iter { rest: self.packed.get(self.cluster?.get()..)? };
         std::str::from_utf8(entries.text()?).ok()
@@ -134,7 +137,7 @@ impl<'a> Iter<'a> {
         Some((key, self.text()?))
     }
 
-    /// The bytes of a text after its length, of which each byte has seven bits, the lowest first.
+    /// Reads the bytes of a text after its length. Each byte of the length has seven bits, the lowest first.
     fn text(&mut self) -> Option<&'a [u8]> {
         let mut length = 0;
         for shift in (0..usize::BITS).step_by(7) {
@@ -174,7 +177,7 @@ impl<K: AsRef<str>, V: AsRef<str>, const N: usize> From<[(K, V); N]> for Attribu
     }
 }
 
-/// Of several values of a key the last one counts.
+/// The last value of a key counts.
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Attributes {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(attributes: I) -> Self {
         let all: Vec<(K, V)> = attributes.into_iter().collect();
@@ -256,7 +259,7 @@ impl<'a> IntoIterator for &'a Instances {
     }
 }
 
-/// Something that is read by a call of its own, as far as it was.
+/// A value that is read by a call of its own, with the outcome of that call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MaybeRead<T> {
     #[default]
@@ -273,8 +276,8 @@ impl<T> MaybeRead<T> {
     }
 }
 
-/// Whether other hosts can use an address. Kubernetes allows some of the others in an `EndpointSlice`, and any client
-/// of Cloud Map can register them.
+/// Whether other hosts can use an address. Kubernetes allows some unusable addresses in an `EndpointSlice`, and any
+/// client of Cloud Map can register one.
 pub fn is_publishable(address: IpAddr) -> bool {
     let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
     let local = match address {
@@ -284,7 +287,8 @@ pub fn is_publishable(address: IpAddr) -> bool {
     !special && !local
 }
 
-/// The address in a text with leading zeros, as kube-proxy reads it: in decimal. Other programs read it in octal.
+/// Returns the address in a text with leading zeros, in decimal as kube-proxy reads it. Other programs read it in
+/// octal.
 pub fn without_leading_zeros(text: &str) -> Option<Ipv4Addr> {
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let octets = text.split('.').map(|part| part.parse().ok().filter(|_| digits(part)));
@@ -292,15 +296,15 @@ pub fn without_leading_zeros(text: &str) -> Option<Ipv4Addr> {
     Some(octets.into())
 }
 
-/// Whether Cloud Map takes the address in a service with a health check of Route 53, which calls each instance from the
-/// internet. It refuses at least 10.0.0.0/8 and 192.0.2.0/24; the other networks of RFC 1918 are as private. An address
-/// that only Cloud Map refuses is an error of the call.
+/// Whether Cloud Map accepts the address in a service with a Route 53 health check, which calls each instance from the
+/// internet. Cloud Map refuses at least 10.0.0.0/8 and 192.0.2.0/24; the other networks of RFC 1918 are as private. If
+/// Cloud Map refuses another address, the registration fails.
 pub fn is_checkable(address: Ipv4Addr) -> bool {
     !address.is_private() && !matches!(address.octets(), [192, 0, 2, _])
 }
 
-/// The first `BYTES` bytes of a SHA-256 of the parts, in hexadecimal digits. Each part is hashed after its length, so
-/// that `a/b` + `c` differs from `a` + `b/c`.
+/// Returns the first `BYTES` bytes of a SHA-256 of the parts, in hexadecimal digits. Each part is hashed after its
+/// length, so that `a/b` + `c` differs from `a` + `b/c`.
 pub fn fingerprint<const BYTES: usize>(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

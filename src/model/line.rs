@@ -1,5 +1,5 @@
-//! [`Line`] is one fact that a person or a program is told. Plans and their execution make lines; the report, the table,
-//! the log, the metrics and the answers read them.
+//! [`Line`] is one fact for a person or a program. Plans and their execution make lines; the report, the table, the
+//! log, the metrics and the answers read them.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,15 +10,15 @@ use super::{ServiceRef, Verb};
 /// A word of a closed set: a constant of this crate, or text parsed from a response.
 pub type Word = std::borrow::Cow<'static, str>;
 
-/// The longest text of a line in bytes. The API server accepts no longer note of an Event: its message speaks of characters,
-/// and it counts bytes.
+/// The longest text of a line, in bytes. The API server accepts no longer note of an Event: its error message speaks of
+/// characters, but it counts bytes.
 pub const LONGEST_TEXT: usize = 1024;
 
 /// The code of the line about a name that lost its last instance.
 pub const EMPTIED: &str = "emptied";
-/// The code of the line about a member that was not heard of for long.
+/// The code of the line about a stale member.
 pub const STALE: &str = "stale";
-/// The code of the line about an export that begins, changes or ends. Its record is a change of its own.
+/// The code of the line about an export that begins, changes or ends. The change of its record has a line of its own.
 pub const EXPORTED: &str = "export";
 
 /// One fact: a change with its outcome, a request that is held back, a read that failed, or a remark.
@@ -38,7 +38,7 @@ pub struct Line {
     pub outcome: Outcome,
 }
 
-/// What became of the subject of a line.
+/// What happened to the subject of a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -75,7 +75,7 @@ impl Outcome {
         Self::Undone { why: why.into() }
     }
 
-    /// Near the deadline a change is not tried.
+    /// Returns the outcome of a change that is not tried because the deadline is near.
     pub fn out_of_time() -> Self {
         Self::undone("the time of this invocation is used up")
     }
@@ -90,7 +90,7 @@ impl Outcome {
         matches!(self, Self::Failed { .. } | Self::Undone { .. })
     }
 
-    /// Whether a request is held back, until whoever acts.
+    /// Whether a request is held back, whoever has to act.
     pub fn is_held_back(&self) -> bool {
         matches!(self, Self::KeptOut | Self::HeldBack)
     }
@@ -127,7 +127,7 @@ impl Line {
         Self::new('!', "warning", text, Outcome::Remark)
     }
 
-    /// A read that failed, which the next run may make.
+    /// A read that failed. The next run may repeat it.
     pub fn unreadable(text: impl Into<String>) -> Self {
         Self::new('!', "Unreadable", text, Outcome::Unread)
     }
@@ -148,18 +148,18 @@ impl Line {
         self.outcome.is_made() || self.outcome.is_left_undone()
     }
 
-    /// Whether it has the reason for which something of a Service is held back or remarked.
+    /// Whether the line has the reason why something of a Service is held back or remarked.
     pub fn has_reason(&self) -> bool {
         self.service.is_some() && !self.is_change()
     }
 
-    /// Whether the next run has something left to do about it. `~` is no failure: nothing shows that what was not read is
-    /// ours.
+    /// Whether the line leaves something for the next run to do. An unread service with the sign `~` does not: nothing
+    /// shows that the service is ours.
     pub fn is_open(&self) -> bool {
         self.outcome.is_left_undone() || self.outcome == Outcome::Unread && self.sign == '!'
     }
 
-    /// Whether it is about all of a cluster, and keeps that out of its clusterset.
+    /// Whether the line is about a whole cluster and keeps the cluster out of its clusterset.
     pub fn is_obstacle(&self) -> bool {
         self.service.is_none() && (self.outcome.is_held_back() || self.outcome == Outcome::Unread)
     }

@@ -1,5 +1,6 @@
-//! Names: of a Kubernetes Service and of a Cloud Map service, and references to a Cloud Map namespace with what they may
-//! lead to. They are parsed when they are read, so a value of these types is well formed.
+//! Names of Kubernetes Services and of Cloud Map services, references to Cloud Map namespaces with what they resolve
+//! to, and the selection of Services. The names and references of Cloud Map are parsed when they are read, so a value
+//! of these types is well formed.
 
 use std::collections::BTreeSet;
 
@@ -19,15 +20,15 @@ impl ServiceRef {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Whether Kubernetes accepts these names. Every client of Cloud Map can write marks, so they may contain a Service
-    /// that cannot be requested.
+    /// Whether Kubernetes accepts these names. Every client of Cloud Map can write marks, so marks may name a Service
+    /// that cannot exist.
     pub fn can_exist(&self) -> bool {
         is_dns_label(&self.namespace) && is_dns_label(&self.name)
     }
 }
 
-/// A label of RFC 1123, which Kubernetes requires of namespaces. Older versions also require a letter at the start of a
-/// Service's name.
+/// Whether a text is a label of RFC 1123, which Kubernetes requires of namespaces. Older versions also require a letter
+/// at the start of a Service's name.
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&text.len())
@@ -36,12 +37,12 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// A subdomain of RFC 1123, which Kubernetes requires of most other names.
+/// Whether a text is a subdomain of RFC 1123, which Kubernetes requires of most other names.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-/// The rule of Kubernetes for the value of a label that is not empty, and for the name in its key.
+/// Whether a text follows the rule of Kubernetes for a label value that is not empty, and for the name in a label key.
 pub(crate) fn is_label_word(text: &str) -> bool {
     let is_end = |byte: u8| byte.is_ascii_alphanumeric();
     let is_inner = |byte: u8| is_end(byte) || b"-_.".contains(&byte);
@@ -52,7 +53,7 @@ pub(crate) fn is_label_word(text: &str) -> bool {
         && ends.is_some_and(|(first, last)| is_end(*first) && is_end(*last))
 }
 
-/// The rule of Kubernetes for the key of a label.
+/// Whether a text follows the rule of Kubernetes for the key of a label.
 pub(crate) fn is_label_key(text: &str) -> bool {
     let (prefix, name) =
         text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
@@ -62,8 +63,8 @@ pub(crate) fn is_label_key(text: &str) -> bool {
 display!(ServiceRef { namespace, name } => "{namespace}/{name}");
 
 /// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits, `_` and `-`, each 1
-/// to 63 long, without `-` at either end and not `_` alone (the pattern of Cloud Map's `ServiceName`, except its special
-/// name `.`).
+/// to 63 long, without `-` at either end and not `_` alone (the pattern of Cloud Map's `ServiceName`, except its
+/// special name `.`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ServiceName(String);
 
@@ -94,7 +95,8 @@ impl ServiceName {
 
 display!(ServiceName(name) => "{name}");
 
-/// A label of one character is a letter or a digit: the pattern has `_` at the ends of longer ones only.
+/// Whether a text is a label of a service name. A label of one character is a letter or a digit: Cloud Map's pattern
+/// has `_` at the ends of longer labels only.
 fn is_label(label: &str) -> bool {
     label != "_"
         && (1..=63).contains(&label.len())
@@ -103,7 +105,7 @@ fn is_label(label: &str) -> bool {
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// A reference of an annotation or a setting to a Cloud Map namespace.
+/// A reference to a Cloud Map namespace in an annotation or a setting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
 #[serde(untagged)]
 pub enum NamespaceReference {
@@ -130,7 +132,7 @@ impl NamespaceReference {
     }
 }
 
-/// A hostname that ends in its namespace's name, as other tools want it: Cloud Map appends the namespace once more.
+/// A hostname that ends in its namespace's name, as other tools expect it. Cloud Map appends the namespace once more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error(
     "the hostname ends in the namespace's name, so DNS has it as {hostname}.{namespace}: hostname: {right} makes it {right}.{namespace}"
@@ -160,17 +162,18 @@ pub struct Namespace {
     pub id: String,
     /// `None` if the namespace is to be created; its name is then used as its id.
     pub arn: Option<String>,
-    /// Not unique: private DNS namespaces of several VPCs may have the same name, and one that another account shares.
+    /// Not unique: private DNS namespaces of several VPCs may have the same name, and so may a namespace that another
+    /// account shares.
     pub name: String,
     pub kind: NamespaceKind,
     /// The name for discovery calls, if Cloud Map returned it. Unlike `name` it is unique.
     pub http_name: Option<String>,
-    /// The account of the namespace, which may share it with this one.
+    /// The account that owns the namespace, which may share it with this one. `None` if it is unknown.
     pub owner: Option<String>,
 }
 
 impl Namespace {
-    /// Whether another account than this one shares it.
+    /// Whether an account other than `account` owns the namespace. False if one of the two is unknown.
     pub fn is_of_other(&self, account: Option<&str>) -> bool {
         let owner = self.owner.as_deref();
         account.is_some() && owner.is_some() && account != owner
@@ -205,7 +208,7 @@ pub enum UnresolvedNamespace {
         reference: String,
         /// The names of the visible namespaces.
         visible: Option<FirstNames>,
-        /// The reason why it is not created, if missing namespaces are created.
+        /// The reason why the namespace is not created although missing namespaces are created.
         not_created: Option<&'static str>,
     },
 
@@ -215,7 +218,7 @@ pub enum UnresolvedNamespace {
     )]
     Ambiguous {
         reference: String,
-        /// Ids.
+        /// The ids of the matching namespaces.
         candidates: FirstNames,
         /// Whether this run leaves the choice to a full sync.
         is_left: bool,
@@ -225,13 +228,13 @@ pub enum UnresolvedNamespace {
 // The Kubernetes Services of one cluster that an invocation reconciles: all of them in a full sync, or those of its
 // payload in a targeted sync.
 
-/// The Services to reconcile in one cluster. A Service is selected by name even if it does not exist: the marks of its
-/// instances name it, so they are deregistered.
+/// The Services to reconcile in one cluster. A Service is selected by name even if it does not exist: its name is in
+/// the marks of its instances, so they are deregistered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// All Services: a full sync.
     Everything,
-    /// The Services of these fields together: a targeted sync.
+    /// All of these namespaces and Services: a targeted sync.
     Only {
         /// Whole Kubernetes namespaces.
         namespaces: BTreeSet<String>,
@@ -248,12 +251,12 @@ impl Selection {
         Self::services([service].into())
     }
 
-    /// These single Services.
+    /// Selects these single Services.
     pub fn services(services: BTreeSet<ServiceRef>) -> Self {
         Self::of(BTreeSet::new(), services)
     }
 
-    /// No Service.
+    /// Selects no Service.
     pub fn nothing() -> Self {
         Self::services(BTreeSet::new())
     }
@@ -262,7 +265,7 @@ impl Selection {
         Self::Only { namespaces, services }
     }
 
-    /// The selected Services, if they are selected by name alone.
+    /// Returns the selected Services, if no whole namespace is selected.
     pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
         match self {
             Self::Only { namespaces, services } if namespaces.is_empty() => Some(services),
@@ -270,13 +273,13 @@ impl Selection {
         }
     }
 
-    /// The selected namespaces and Services, if these are at most so many.
+    /// Returns the selected namespaces and Services, if they are at most `most` together.
     pub fn few(&self, most: usize) -> Option<(&BTreeSet<String>, &BTreeSet<ServiceRef>)> {
         let Self::Only { namespaces, services } = self else { return None };
         (namespaces.len() + services.len() <= most).then_some((namespaces, services))
     }
 
-    /// The selected Services that another selection lacks. `None` if it has all of them.
+    /// Returns the selected Services that `other` lacks. `None` if it has all of them.
     pub fn without(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (_, Self::Everything) => None,

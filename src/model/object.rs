@@ -1,14 +1,14 @@
-//! The kinds of Kubernetes objects that are followed, read or written, a reference to one object, and what its owner reads
-//! on it: the conditions of its status, each a [`Condition`], and notices, which become Events. A notice is a warning about a
-//! Service, its `ServiceExport` or its `ServiceImport`, or the news that its instances changed. Its name is a hash of its
-//! content, so that every run gives the same notice the same name.
+//! The kinds of Kubernetes objects that are followed, read or written; a reference to one object; and what the owner of
+//! an object reads on it: the conditions of its status, each a [`Condition`], and notices, which become Events. A
+//! notice is a warning about a Service, its `ServiceExport` or its `ServiceImport`, or the news that its instances
+//! changed. The name of its Event has a hash of its content, so that every run gives the same notice the same name.
 
 use super::{Line, ServiceRef, Timestamp, display, fingerprint, words};
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 words! {
-    /// A kind of objects. Of several of an import, the first kind is named in a report.
+    /// A kind of object. The order matters: if several objects of an import are foreign, a report names the first kind.
     pub enum Kind {
         Namespace = "Namespace",
         Pod = "Pod",
@@ -41,7 +41,7 @@ impl Kind {
         if name.ends_with('s') { name } else { name + "s" }
     }
 
-    /// The same with its group, as kubectl takes it.
+    /// The name of its resource with its group, as kubectl accepts it.
     pub fn resource(self) -> String {
         let plural = self.plural();
         let group = self.group();
@@ -66,18 +66,18 @@ impl ObjectRef {
 
 display!(ObjectRef { kind, namespace, name } => "{kind} {namespace}/{name}");
 
-/// The name under which this function reports Events. Forwarders may send these back, and they ask for no sync.
+/// The name under which this function reports Events. A forwarder may send such an Event back; it starts no sync.
 pub const REPORTER: &str = "cloud-map-sync";
 
 /// A line for the owner of the Service that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The kind of the object that has the Service's name.
+    /// The kind of the object that the notice is about. The object has the Service's name.
     pub about: Kind,
     pub tone: Tone,
-    /// The name of the object.
+    /// The namespace and name of the object.
     pub service: ServiceRef,
-    /// The UID of the object: one that is recreated gets a new Event.
+    /// The UID of the object: a recreated object gets a new Event.
     pub uid: String,
     pub line: Line,
 }
@@ -88,7 +88,7 @@ pub enum Tone {
     /// A state that lasts: one Event, however many runs see it.
     Warning,
     /// A change at this time. The API server keeps an Event for about an hour, and the same change may be made again
-    /// before.
+    /// within that hour.
     News(Timestamp),
 }
 
@@ -125,8 +125,8 @@ impl Events {
 }
 
 impl Notice {
-    /// The name of the Event. The same notice always has the same name, so that its Event is created once: of news, once
-    /// a minute.
+    /// Returns the name of the Event. The same notice always has the same name, so that its Event is created once; for
+    /// news, once a minute.
     pub fn name(&self) -> String {
         let minute = match self.tone {
             Tone::Warning => None,

@@ -1,8 +1,8 @@
-//! The content of Cloud Map: namespaces, their services, and the instances in them, with the names of a service and of a
-//! registry in messages. `cloud_map` reads it, and the plan compares it with the desired state of a cluster.
+//! The content of Cloud Map: namespaces, their services, and the instances in them. Also the names of a service and of
+//! a registry in messages. `cloud_map` reads the content, and the plan compares it with the desired state of a cluster.
 //!
-//! No API reports the quota of a namespace, so a namespace is full when Cloud Map refuses a registration in it, for the
-//! rest of the run.
+//! No API reports the quota of a namespace. Once Cloud Map refuses a registration in a namespace, the namespace is full
+//! for the rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Registry {
     pub namespaces: BTreeMap<String, Namespace>,
     pub services: BTreeMap<ServiceKey, CloudMapService>,
     pub capacity: Capacity,
-    /// The account, if all of it was read and the account is known.
+    /// The account. `None` if it is unknown, or if only a part of Cloud Map was read.
     pub account: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl InstanceKey {
 }
 
 impl Registry {
-    /// The namespaces that a reference may mean, in the order of their ids: several have one name.
+    /// Returns the namespaces that a reference may mean, sorted by id. Several namespaces may have the same name.
     pub fn candidates(&self, reference: &NamespaceReference) -> Vec<&Namespace> {
         let all = self.namespaces.values();
         match reference {
@@ -73,7 +73,7 @@ impl Registry {
         }
     }
 
-    /// The namespace of a reference.
+    /// Returns the namespace of a reference.
     ///
     /// # Errors
     /// Returns an error with the candidates if no namespace matches, or several.
@@ -97,7 +97,8 @@ impl Registry {
         Err(UnresolvedNamespace::Ambiguous { reference: text, candidates: ids, is_left: false })
     }
 
-    /// The key of each Service's own name in the namespaces that are named like its Kubernetes namespace.
+    /// Returns the key of each Service's own name in each Cloud Map namespace that has the name of its Kubernetes
+    /// namespace.
     pub fn keys_named<'a>(
         &'a self,
         services: &'a BTreeSet<ServiceRef>,
@@ -109,37 +110,38 @@ impl Registry {
         })
     }
 
-    /// Whether a service has instances that this process has never read.
+    /// Whether a service has instances that this process has never read or tried to read.
     pub fn is_never_read(&self, key: &ServiceKey) -> bool {
         self.services.get(key).is_some_and(CloudMapService::is_never_read)
     }
 
-    /// Whether this process has read each service that has instances, at any time.
+    /// Whether this process has read, or tried to read, each service that has instances, in this run or an earlier one.
     pub fn is_whole(&self) -> bool {
         self.never_read() == 0
     }
 
-    /// The number of those that it has never read, as far as Cloud Map counts them.
+    /// Returns the number of services with instances, by Cloud Map's count, that this process has never read or tried
+    /// to read.
     pub fn never_read(&self) -> usize {
         self.services.values().filter(|service| service.is_never_read()).count()
     }
 
-    /// The time of the oldest read of an earlier run that is still in use.
+    /// Returns the time of the oldest read of an earlier run that is still in use.
     pub fn oldest_read(&self) -> Option<Timestamp> {
         self.services.values().filter_map(|service| service.read_before).min()
     }
 
-    /// Whether all of them were read in this run.
+    /// Whether the instances of all services were read in this run ([`CloudMapService::is_current`]).
     pub fn is_current(&self) -> bool {
         self.services.values().all(CloudMapService::is_current)
     }
 
-    /// The attributes of an instance; `None` if it was not read.
+    /// Returns the attributes of an instance; `None` if it was not read.
     pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
         self.services.get(key)?.instances.as_ref()?.get(id)
     }
 
-    /// The instances of a service; empty if it does not exist or was not read.
+    /// Returns the instances of a service; none if it does not exist or was not read.
     pub fn instances(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
         self.services.get(key).and_then(|service| service.instances.as_ref()).into_iter().flatten()
     }
@@ -224,7 +226,7 @@ impl Place {
         Self(Arc::new(Names { namespace: namespace.into(), name: name.into(), key }))
     }
 
-    /// The place of a key, with the names of the registry.
+    /// Returns the place of a key, with the names as the registry spells them.
     pub fn of(key: &ServiceKey, registry: &Registry) -> Self {
         let namespace = registry.namespaces.get(&key.namespace);
         let namespace = namespace.map_or(&key.namespace, |namespace| &namespace.name);

@@ -1,9 +1,9 @@
-//! The rules of an installation, from the function's settings: the same for all clusters of an invocation. They are values;
-//! what follows from them is decided in `publish::plan`, `import::plan` and `guard`.
+//! The rules of an installation, from the function's settings. All clusters of an invocation have the same rules,
+//! except for `lacks_dns_rights`. The rules are values; `publish::plan`, `import::plan` and `guard` decide by them.
 //!
-//! A [`Glob`] matches whole texts: `*` matches any number of characters, including dots and slashes, and `?` matches one.
-//! No other character is special. Special characters of other tools are rejected, since a rule with them would never
-//! match.
+//! A [`Glob`] matches whole texts: `*` matches any number of characters, including dots and slashes, and `?` matches
+//! one. No other character is special. Special characters of other tools are rejected, since a rule with them would
+//! never match.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -64,11 +64,11 @@ impl Default for ServiceLimit {
 /// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Guard {
-    /// A loss of up to this percentage of a cluster's instances is let pass.
+    /// A loss of up to this percentage of a cluster's instances passes.
     pub share: u8,
-    /// A loss of up to this number of instances is let pass.
+    /// A loss of up to this number of instances passes.
     pub minimum: usize,
-    /// A loss that is seen again after this time is let pass.
+    /// A loss that is seen again after this time passes.
     pub wait: SignedDuration,
     /// The longest time between two full syncs of the schedule.
     pub period: SignedDuration,
@@ -83,17 +83,17 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// Whether a loss is past both limits.
+    /// Whether a loss exceeds both limits.
     pub(crate) fn is_exceeded_by(self, lost: usize, instances: usize) -> bool {
         lost > self.minimum && lost * 100 > usize::from(self.share) * instances
     }
 
-    /// The age up to which a loss is let pass if it is seen again.
+    /// Returns the age at which a sighting expires.
     pub(crate) fn forgotten_after(self) -> SignedDuration {
         (self.wait * FORGOTTEN_AFTER).max(self.period * FORGOTTEN_AFTER_PERIODS)
     }
 
-    /// The warning for a `GUARD_WAIT` that is too short for the schedule: no full sync comes within six waits.
+    /// Returns a warning if `GUARD_WAIT` is so short for the schedule that no full sync comes within six waits.
     pub fn mismatch(self) -> Option<String> {
         let wait = self.wait;
         let period = self.period;
@@ -109,12 +109,12 @@ impl Guard {
     }
 }
 
-/// The age at which a sighting expires, in waits or in periods of the schedule: the longer of the two. With waits alone
-/// no full sync of a slow schedule would come in time, and each would hold the loss anew.
+/// The age at which a sighting expires, in waits and in periods of the schedule: the longer of the two. With waits
+/// alone, no full sync of a slow schedule would come in time, and each full sync would hold the loss anew.
 const FORGOTTEN_AFTER: i32 = 6;
 const FORGOTTEN_AFTER_PERIODS: i32 = 3;
 
-/// The rules in their order, at least one.
+/// The rules of `NAME_POLICY` in their order, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePolicy(pub Vec<Rule>);
 
@@ -167,7 +167,7 @@ impl Rule {
         has_star(&self.cloud_map_namespaces) && has_star(&self.names)
     }
 
-    /// Whether the rule allows the name of a service key. Such names are in lower case in DNS namespaces.
+    /// Whether the rule allows the name of a service key, which is in lower case in DNS namespaces.
     pub fn allows(&self, namespace: &Namespace, name: &str) -> bool {
         let named = match namespace.kind {
             NamespaceKind::Http => any(&self.names, &[name]),
@@ -245,7 +245,7 @@ impl Glob {
         let text = text.as_bytes();
         let mut at = 0;
         let mut read = 0;
-        // The last `*`, and the end of the text that it matches.
+        // The index of the last `*`, and the end of the text that it matches.
         let mut star = None;
         while read < text.len() {
             match pattern.get(at) {

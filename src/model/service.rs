@@ -1,6 +1,6 @@
-//! A Cloud Map service: its entry in the list of services, its records, instances and tags. The list gives the
-//! entry; all other data are read separately, if at all. A service to create and the settings to change are made by the
-//! plan, and `cloud_map` sends them.
+//! A Cloud Map service: its entry in the list of services, its records, instances and tags. The list gives the entry;
+//! all other data are read separately, if at all. The plan makes a service to create or the settings to change, and
+//! `cloud_map` sends them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -50,22 +50,23 @@ impl CloudMapService {
         self.instances.as_ref().map_or(counted, |instances| instances.len())
     }
 
-    /// Whether it has instances that this process has never read.
+    /// Whether the service has instances that this process has never read or tried to read.
     pub fn is_never_read(&self) -> bool {
         self.instances.is_none() && self.unreadable.is_none() && self.instance_count > 0
     }
 
-    /// Whether it was not read, since Cloud Map counts no instance in it. The count may be late.
+    /// Whether the instances were not read because Cloud Map counts none. The count may lag.
     pub fn is_uncounted(&self) -> bool {
         self.instances.is_none() && self.unreadable.is_none() && self.instance_count == 0
     }
 
-    /// Whether a change may rest on what is known of its instances: they were read in this run, if it has any.
+    /// Whether a change may rely on the known instances: they were read in this run, or Cloud Map counts none. A
+    /// service whose read failed in this run counts as current.
     pub fn is_current(&self) -> bool {
         self.read_before.is_none() && !self.is_never_read()
     }
 
-    /// Its entry in the list of services alone.
+    /// Returns only the data of its entry in the list of services.
     #[must_use]
     pub fn without_reads(&self) -> Self {
         Self {
@@ -96,20 +97,20 @@ impl CloudMapService {
         self.registered_by.len() > 1 || self.registered_by.iter().any(other)
     }
 
-    /// The command by which a person deletes it.
+    /// Returns the command with which a person deletes it.
     pub fn delete_command(&self) -> String {
         let region = self.arn.split(':').nth(3).unwrap_or_default();
         let id = self.arn.rsplit('/').next().unwrap_or_default();
         format!("aws servicediscovery delete-service --region {region} --id {id}")
     }
 
-    /// Whether it has the tag of this owner, without which it is never changed.
+    /// Whether the service has the tag of this owner. Without the tag it is never changed.
     pub fn is_tagged(&self, owner: &str) -> bool {
         matches!(&self.tags, Tags::Read(tags) if tags.owner.as_deref() == Some(owner))
     }
 }
 
-/// The description of what an installation creates.
+/// Returns the description of a namespace or service that an installation creates.
 pub fn description(owner: &str) -> String {
     format!("cloud-map-sync: created for {owner}")
 }

@@ -1,7 +1,10 @@
-//! Words and texts: the macro of enums whose variants are words of an API (`words`), and that of types with one line of
-//! text (`display`); the words of a run: the kind of a change, the policy that limits changes, the state of
-//! a loss past the limits of the guard, and the calls to Cloud Map; the documentation of a setting, and lists: in sentences,
-//! and counted.
+//! Words and texts:
+//!
+//! - the macro of enums whose variants are words of an API (`words`), and of types with one line of text (`display`);
+//! - the words of a run: the kind of a change, the policy that limits changes, the state of a loss that exceeds the
+//!   limits of the guard, and the number of calls to Cloud Map;
+//! - the documentation of a setting;
+//! - lists in sentences, and counted items.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -60,7 +63,7 @@ macro_rules! display {
 
 pub(crate) use {display, words};
 
-// The words of a run, for both flows, as tables, logs, counts and metrics have them.
+// The words of a run, as tables, logs, counts and metrics print them.
 
 words! {
     /// The kind of a change.
@@ -96,15 +99,15 @@ words! {
     pub enum GuardState {
         /// A full sync keeps the instances.
         Held = "held",
-        /// The loss was seen long enough, so it is carried out.
+        /// An earlier run saw the loss at least one wait ago, so the guard lets it pass.
         Lifted = "lifted",
-        /// A person confirmed it.
+        /// A person confirmed the loss.
         Confirmed = "confirmed",
-        /// A run about part of the cluster leaves it to the next full sync.
+        /// A targeted sync leaves the loss to the next full sync.
         LeftToFullSync = "left-to-full-sync",
-        /// A run about part of the cluster keeps what an earlier full sync holds.
+        /// A targeted sync keeps the instances whose loss a full sync holds, or could not note.
         HeldByFullSync = "held-by-full-sync",
-        /// It is kept until a Cloud Map service is read that could not be.
+        /// The loss is held until the Cloud Map services or clusters that could not be read are read.
         HeldUntilRead = "held-until-read",
     }
 }
@@ -130,7 +133,7 @@ words! {
     }
 }
 
-/// Attempts of calls, including retries.
+/// The number of call attempts, including retries, and of throttled attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub calls: usize,
@@ -138,7 +141,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The difference to an earlier count.
+    /// Returns the difference from an earlier count.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let calls = self.calls - earlier.calls;
@@ -182,7 +185,7 @@ pub fn join(items: impl IntoIterator<Item = impl Display>, separator: &str) -> S
     texts.join(separator)
 }
 
-/// The same, or a word for none.
+/// Joins the texts of items; returns `none` if there are no items.
 pub fn join_or(
     items: impl IntoIterator<Item = impl Display>,
     separator: &str,

@@ -1,6 +1,6 @@
-//! Apply: one change, one call and its effect, and the deletion of a service. Nothing is decided here: each answer only
-//! becomes the effect on the change, and if a change could be wrong, the rule against it belongs in the plan. A service is
-//! created with the namespace that it needs, by calls of their own.
+//! Makes one change by one call, and returns its [`Effect`]. Nothing is decided here: each answer of Cloud Map only
+//! becomes the effect of the change. A rule against a wrong change belongs in the plan. A Cloud Map service is created
+//! together with the namespace that it needs, by separate calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,8 @@ use crate::time::Deadline;
 
 const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with this hosted zone in HostedZoneIds";
 
-/// The number of calls of a group that may be under way. If Cloud Map answers none of them, the calls of other groups go on.
+/// The maximum number of calls of one group in flight: if Cloud Map answers none of them, other groups still make
+/// calls.
 const UNDER_WAY: usize = 16;
 
 /// The calls of one group.
@@ -27,13 +28,13 @@ pub struct GroupCalls<'a> {
     pub results: &'a SharedResults,
     /// No new call begins after this time.
     pub deadline: Deadline,
-    /// The start of the read that the changes rest on.
+    /// The start of the read that shows which Cloud Map services exist.
     pub observed: Instant,
     /// No addition begins after this time.
     pub until: Instant,
     pub group: &'a GroupSync<'a>,
     under_way: Semaphore,
-    /// Whether another run is at the same instances.
+    /// Whether a call met an operation of another run on the same instance.
     met_another: AtomicBool,
 }
 
@@ -51,7 +52,7 @@ impl<'a> GroupCalls<'a> {
         Self { cloud_map, results, deadline, observed, until, group, under_way, met_another }
     }
 
-    /// Makes one change, which leaves its place in the line when it has its token.
+    /// Makes one change. `place` is its place in the line, which it leaves when it has its token.
     pub async fn make(&self, change: &Change, place: Room) -> Effect {
         let Some(call) = call_of(change) else {
             return Box::pin(self.make_place(change, place)).await;
@@ -61,7 +62,7 @@ impl<'a> GroupCalls<'a> {
         let Some(service) = observation.registry.services.get(key) else {
             return self.group.without_service(key);
         };
-        // In a namespace known to be full, a Service takes the place that it freed itself.
+        // If the plan already knew that the namespace is full, this registration takes a place that its Service freed.
         let is_new = matches!(change, Change::Register { .. });
         if is_new
             && observation.registry.capacity.refusal(key).is_none()
@@ -107,7 +108,7 @@ impl<'a> GroupCalls<'a> {
         created.unwrap_or_else(|_| late(change))
     }
 
-    /// The reference of a namespace that was missing. All Services that need it share the result of its creation.
+    /// Creates a missing namespace. All Services that need it share the result.
     async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.deadline;
         if !deadline.is_open() {
@@ -123,7 +124,8 @@ impl<'a> GroupCalls<'a> {
         })
     }
 
-    /// Creates a service, unless another group of this invocation has created it since the read that the change rests on.
+    /// Creates a service, unless another group of this invocation has created it since the read that the change rests
+    /// on.
     async fn create(&self, place: &Place, service: &NewService, in_line: Room) -> Effect {
         let results = self.results;
         let owner = &self.group.observation.owner.id;
@@ -148,7 +150,7 @@ impl<'a> GroupCalls<'a> {
         }
     }
 
-    /// The ARN of the service, or the effect if it was not created.
+    /// Calls CreateService. Returns the ARN of the service, or the effect if it was not created.
     async fn call_create(
         &self,
         place: &Place,
@@ -186,7 +188,7 @@ impl<'a> GroupCalls<'a> {
         if let Some(effect) = self.contradiction(&permit, change, arn).await {
             return effect;
         }
-        // An operation takes much longer than its call, whose request is then no longer in memory.
+        // The calls are boxed, so that their memory is freed before the operation, which takes much longer.
         let called = match change {
             Change::Note { .. } => match Box::pin(self.with_note(&permit, change, arn)).await {
                 Ok(registration) => Box::pin(self.call(permit, &registration, arn)).await,
@@ -232,8 +234,8 @@ impl<'a> GroupCalls<'a> {
         accepted.map(Some)
     }
 
-    /// The effect of an adoption if the instance is not as the plan saw it. Another writer is not noticed between this
-    /// check and the registration: Cloud Map has no compare-and-swap.
+    /// Returns the effect if an adoption finds its instance changed since the plan, or cannot read it. A write between
+    /// this check and the registration goes unnoticed: Cloud Map has no compare-and-swap.
     async fn contradiction(
         &self,
         permit: &Permit<'_>,
@@ -255,8 +257,8 @@ impl<'a> GroupCalls<'a> {
         }
     }
 
-    /// The registration that writes a note, or takes it off, on the instance as Cloud Map has it now. One that another run
-    /// has deregistered meanwhile is not registered again.
+    /// Returns the registration that writes or removes a note on the instance as Cloud Map has it now. An instance that
+    /// another run has deregistered meanwhile is not registered again.
     async fn with_note(
         &self,
         permit: &Permit<'_>,
@@ -284,8 +286,8 @@ impl<'a> GroupCalls<'a> {
     /// The effect of an error.
     fn refusal(&self, change: &Change, error: &Error) -> Effect {
         match (error.class, change) {
-            // A missing instance is the wanted result. An instance that this run registered is never deregistered in it, so
-            // "not found" cannot mean "not visible yet".
+            // A missing instance is the wanted result. A run never deregisters an instance that it registered, so "not
+            // found" cannot mean "not visible yet".
             (Class::NotFound, Change::Deregister { .. }) => Effect::Is(Outcome::Applied),
             (Class::LimitExceeded, change) if change.is_registration() => {
                 let message = error.source.to_string();
@@ -294,7 +296,7 @@ impl<'a> GroupCalls<'a> {
                 }
                 Effect::Full(message)
             }
-            // The only expected refusal of an input: an endpoint of one family in a service with records of both.
+            // The only expected refusal of an input: an endpoint of one IP family in a service with records of both.
             (
                 Class::Invalid,
                 Change::Register { place, attributes, .. }
@@ -324,10 +326,10 @@ impl<'a> GroupCalls<'a> {
         let deadline = self.deadline;
         match self.cloud_map.wait(&operation, (call, kind), owner, deadline.stop).await {
             Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
-            // Cloud Map forgets operations: one that it does not know is not under way.
+            // Cloud Map forgets old operations: one that it does not know is not in progress.
             Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,
             Ok(Ended::Success { .. }) => Effect::Is(Outcome::Applied),
-            // For a removal this is a limit of Route 53, which passes.
+            // For a removal, this code is a temporary limit of Route 53.
             Ok(Ended::Fail { code, message })
                 if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>
             {
@@ -352,17 +354,17 @@ impl<'a> GroupCalls<'a> {
     }
 }
 
-/// A call that may be made.
+/// A call that has its permit.
 struct Permitted<'a> {
     call: Call,
-    /// The Cloud Map service.
+    /// The ARN of the Cloud Map service.
     arn: &'a str,
     permit: Permit<'a>,
-    /// Its place among the calls of the group.
+    /// Its place among the calls of the group that are in flight.
     under_way: Option<SemaphorePermit<'a>>,
 }
 
-/// The call that makes a change; creating a namespace or a service has taken calls of its own.
+/// The call that makes a change; `None` for the creation of a namespace or a service, which takes several calls.
 pub fn call_of(change: &Change) -> Option<Call> {
     match change {
         Change::CreateNamespace { .. } | Change::CreateService { .. } => None,
@@ -374,7 +376,8 @@ pub fn call_of(change: &Change) -> Option<Call> {
     }
 }
 
-/// The error of a namespace that could not be created is that of the change that creates it. The others are not made.
+/// Reports a namespace that could not be created only for the change that creates it. Other changes there are left
+/// undone.
 fn without_namespace(change: &Change, effect: Effect) -> Effect {
     match effect {
         Effect::Is(Outcome::Failed { .. }) if !matches!(change, Change::CreateNamespace { .. }) => {

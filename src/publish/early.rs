@@ -1,6 +1,6 @@
-//! The additions that a full run makes on what the process knows, while it reads Cloud Map. Once that is read, no more of
-//! them begin. The sync of a group waits for those of its own Services that are under way, and for no others: one call
-//! that hangs delays no other Service.
+//! The early additions, which a full run plans on the mirror and makes while it reads Cloud Map. Once Cloud Map is
+//! read, no early group begins. The later sync of a group waits only for the early groups of its own Services: one
+//! hanging call delays no other Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,20 +17,20 @@ pub struct Early(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The end of the group of each Service, unless its results were taken.
+    /// Set at the end of the early group of each Service; removed once its results are taken.
     ends: BTreeMap<ServiceRef, Arc<SetOnce<()>>>,
-    /// The results of those that have ended, unless they were taken.
+    /// The results of ended groups that were not taken yet.
     results: Results,
-    /// The changes that the group of each Service has tried.
+    /// The targets that the early group of each Service has tried.
     tried: BTreeMap<ServiceRef, BTreeSet<Target>>,
     /// The Cloud Map services that the groups have created.
     created: BTreeMap<ServiceKey, CloudMapService>,
-    /// Whether Cloud Map is read.
+    /// Whether Cloud Map is read, so that no more groups begin.
     is_closed: bool,
 }
 
 impl Early {
-    /// Lets a group begin that has these changes; `None` if it is too late.
+    /// Begins a group with these changes. Returns the cell to set at its end, or `None` if Cloud Map is already read.
     pub fn begin(&self, changes: &ChangesByService) -> Option<Arc<SetOnce<()>>> {
         let mut state = self.state();
         if state.is_closed {
@@ -41,14 +41,14 @@ impl Early {
         Some(end)
     }
 
-    /// A group has ended.
+    /// Records the end of a group with its results.
     pub fn end(&self, end: &SetOnce<()>, results: Results) {
         {
             let mut state = self.state();
             for settled in &results.settled {
                 let tried = state.tried.entry(settled.service.clone()).or_default();
                 tried.insert(settled.change.target());
-                // One that another writer has created is asked for again, for others register there.
+                // A service that another writer has created is read again instead, since others register in it.
                 let key = &settled.change.place().key;
                 if settled.is_creation()
                     && let Some(service) = results.created.get(key)
@@ -58,11 +58,11 @@ impl Early {
             }
             state.results.extend(results);
         }
-        // Each group ends once.
+        // Each group ends once, so the cell is empty.
         _ = end.set(());
     }
 
-    /// The results of the groups that have ended since the last time. No other begins any more.
+    /// Returns the results of the groups that have ended since the last call. From now on no group begins.
     pub fn take_results(&self) -> Results {
         let mut state = self.state();
         state.is_closed = true;
@@ -70,7 +70,8 @@ impl Early {
         std::mem::take(&mut state.results)
     }
 
-    /// Waits for the groups of these Services. Returns what they have done, if results of one were not taken.
+    /// Waits for the early groups of these Services. Returns their work, or `None` if there are none, or all results
+    /// were taken.
     pub async fn wait_for(&self, changes: &ChangesByService) -> Option<EarlyWork> {
         let ends: Vec<_> = {
             let state = self.state();

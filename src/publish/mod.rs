@@ -1,4 +1,4 @@
-//! From Kubernetes into Cloud Map:
+//! Publishes Services from Kubernetes into Cloud Map:
 //!
 //! ```text
 //! full run:  read the cluster ─> compare with what the process knows ─> additions of each group ──┐
@@ -6,10 +6,10 @@
 //! message:   read its Services and their names ─> compare ─> permits ─> sync of their groups
 //! ```
 //!
-//! A cluster's run is [`publish()`]; [`Execution::carry_out`] is its part from the comparison on, which purges and the records
-//! of a clusterset also use. [`observe`] makes all reads, [`plan`] has all rules, [`group`] is the sync of one group of
-//! Services as a pure machine, `steps` carries out its steps, and [`apply`] makes one change by one call. Groups are synced
-//! side by side. [`report`] is the output for a person.
+//! [`publish()`] is the run of one cluster. [`Execution::carry_out`] is the part of it that begins with the comparison;
+//! purges and the records of a clusterset use it too. [`observe`] makes all reads, [`plan`] has all rules, [`group`] is
+//! the sync of one group of Services as a pure state machine, `steps` carries out its steps, and [`apply`] makes one
+//! change by one call. Groups are synced concurrently. [`report`] is the output for people.
 
 pub mod apply;
 mod early;
@@ -46,9 +46,10 @@ use report::ChangeLines;
 pub use group::shuffle;
 pub use plan::Task;
 
-/// The number of groups synced side by side. Most of them wait for an operation to end; the client limits the calls.
+/// The maximum number of groups synced concurrently. Most of them wait for an operation to end; the client limits the
+/// calls.
 const GROUPS_SIDE_BY_SIDE: usize = 256;
-/// A group with at most this number of changes does not wait for those with many: it goes first.
+/// Groups with at most this number of changes begin before larger groups.
 const FEW: usize = 10;
 
 /// The options for carrying out a plan.
@@ -62,11 +63,11 @@ pub struct Options {
     pub now: Timestamp,
     /// The start of the read that the plan rests on.
     pub observed: Instant,
-    /// Whether a person asked for the run, which also tries what was refused a moment ago.
+    /// Whether a person requested the run. Such a run also retries changes that Cloud Map refused a moment ago.
     pub is_direct: bool,
 }
 
-/// A plan that was carried out, or only made.
+/// The result of a plan that was carried out, or only made.
 pub struct Published {
     pub report: ClusterReport,
     pub held_back: Vec<HeldBack>,
@@ -76,12 +77,12 @@ pub struct Published {
     pub standing: BTreeSet<ServiceRef>,
 }
 
-/// Makes Cloud Map match the claims of the selected Services of a cluster, or plans it. Also returns the notices for
-/// the owners of its Services.
+/// Makes Cloud Map match the claims of the selected Services of a cluster, or only plans that. Also returns the notices
+/// for the owners of the Services.
 ///
 /// # Errors
-/// Returns an error if the cluster or the registry could not be read completely. It has the additions that were made all
-/// the same; else nothing was changed.
+/// Returns an error if the cluster or the registry could not be read completely. The error lists the additions that
+/// were already made; nothing else was changed.
 pub async fn publish(
     world: &World<'_>,
     selection: &Selection,
@@ -104,15 +105,15 @@ pub async fn publish(
     Ok((published.report, notices))
 }
 
-/// A task, with the world that is read for it and the options for carrying it out.
+/// A task, the cluster and the Cloud Map that it works on, and the options for carrying it out.
 pub struct Execution<'a> {
     pub task: Task<'a>,
     /// The Cloud Map that the task changes.
     pub registry: &'a SharedRegistry,
     pub options: Options,
-    /// The cluster; `None` if the task rests on Cloud Map alone.
+    /// The cluster, with its Cloud Map; `None` if the task needs Cloud Map alone.
     world: Option<&'a World<'a>>,
-    /// One group of the run at a time waits in each line of the rates.
+    /// Lets only one group of the run at a time wait in the line of each rate limit.
     next_in_line: NextInLine,
 }
 
@@ -131,17 +132,18 @@ impl<'a> Execution<'a> {
         Self { task, registry, options, world: None, next_in_line: NextInLine::default() }
     }
 
-    /// Plans the task on the observation, and carries the plan out unless only the plan is asked for.
+    /// Plans the task on the observation. Carries the plan out if the mode is [`Mode::Sync`].
     pub async fn carry_out(&self, observation: &Observation) -> Published {
         self.carry_out_plan(observation, self.task.plan(observation)).await
     }
 
-    /// Carries out a plan of the task on the observation, unless only the plan is asked for.
+    /// Carries out a plan that the task made on the observation, or only reports it, as the mode says.
     pub async fn carry_out_plan(&self, observation: &Observation, plan: Plan) -> Published {
         self.carry_out_beside(&Early::default(), observation, plan, Results::default()).await
     }
 
-    /// The same in a run with early additions. The observation has the results of those that have ended, `made`.
+    /// Like [`Self::carry_out_plan`], after early additions. `made` has the results that the observation already
+    /// includes.
     async fn carry_out_beside(
         &self,
         early: &Early,
@@ -201,20 +203,20 @@ impl<'a> Execution<'a> {
         done.into_published(plan, observation)
     }
 
-    /// The start of the read that a plan rests on. All clusters of a run share what it has read of Cloud Map, also those that
-    /// have their turn when others have changed it.
+    /// Returns the start of the read that a plan rests on. All clusters of an invocation share one read of all of Cloud
+    /// Map: other clusters may have changed Cloud Map before a later one plans on it.
     fn start_of_read(&self, observation: &Observation) -> Instant {
         let observed = self.options.observed;
         let is_shared = self.world.is_some() && observation.extent.is_whole();
         if is_shared { observed.min(self.registry.created) } else { observed }
     }
 
-    /// Syncs groups side by side, and hands the results of each to `on_end`. The failure of one stops no other, and near the
-    /// deadline nothing new begins.
+    /// Syncs groups concurrently, and passes the results of each to `on_end`. A failed group stops no other group. Near
+    /// the deadline nothing new begins.
     async fn sync_groups(&self, due: Due<'_>, early: &Early, mut on_end: impl FnMut(Results)) {
         let Due { comparison, observed, changes, permits, in_vain } = due;
         let groups = self.in_order(changes).into_iter().map(async |changes| {
-            // The comparison does not have what these have added.
+            // The comparison lacks the additions of these early groups, so the group reads again first.
             let work = early.wait_for(&changes).await;
             let observed = work.is_none().then_some(observed);
             let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
@@ -226,7 +228,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// The groups of these changes in the order in which they begin.
+    /// Returns the groups of these changes, in the order in which they begin.
     fn in_order(&self, changes: ChangesByService) -> Vec<ChangesByService> {
         let mut groups = shuffle(self.options.now, in_groups(changes));
         groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > FEW);
@@ -266,15 +268,15 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Whether a run over these Services makes additions on what the process knows.
+    /// Whether a run over these Services makes early additions, which are planned on the mirror.
     fn adds_early(&self, selection: &Selection) -> bool {
         let is_whole = *selection == Selection::Everything && self.task.is_sync();
         is_whole && self.options.mode == Mode::Sync
     }
 
-    /// Publishes all Services. Most of the time of a full run goes into reading services in which nothing is to be done:
-    /// 1,000 take 40 seconds at half of an account's rate. What Cloud Map lacks by what the process knows of it is added
-    /// meanwhile, each group on a read of its own.
+    /// Publishes all Services. A full run spends most of its time on reading Cloud Map services that need no change:
+    /// 1,000 take 40 seconds at half of an account's rate. Meanwhile it adds what the mirror lacks, each group on a
+    /// read of its own.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
@@ -286,7 +288,7 @@ impl<'a> Execution<'a> {
         let early = &Early::default();
         let known = Box::pin(world.observe_known(desired.clone()));
         let add = async {
-            // If it fails, the read of all does.
+            // An error here also fails the read of all, which returns it.
             if let Ok(Ok(Some(known))) = deadline.until_stop(known).await {
                 self.add_early(world, &known, early).await;
             }
@@ -303,7 +305,7 @@ impl<'a> Execution<'a> {
             let published = self.carry_out_beside(early, &observed, plan, made).await;
             Ok::<_, observe::Error>((observed, published))
         };
-        // The read of all begins the list that both share.
+        // The read of all is polled first, so it begins the list of services that both share.
         let (published, ()) = tokio::join!(Box::pin(publish), Box::pin(add));
         published.map_err(|error| {
             let made = early.take_results().settled;
@@ -319,7 +321,7 @@ impl<'a> Execution<'a> {
         })
     }
 
-    /// Makes the additions of which the process is sure, until Cloud Map is read.
+    /// Makes the additions that are certain from the mirror. No group begins once Cloud Map is read.
     async fn add_early(&self, world: &World<'_>, known: &Observation, early: &Early) {
         let in_vain = &BTreeSet::new();
         let changes = sure_additions(known, &world.seen_names());
@@ -332,25 +334,25 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Whether the removals of a judged plan have permits. A full sync gives none before all services that have instances were
-/// asked: what it does not know may be what a removal waits for.
+/// Whether the removals of a judged plan get permits. A full sync gives none until this process has read each Cloud Map
+/// service that has instances: a removal may wait for an instance in a service that is still unread.
 fn may_remove(task: Task<'_>, observation: &Observation) -> bool {
     !task.is_sync() || !observation.extent.is_whole() || observation.registry.is_whole()
 }
 
-/// The groups that a comparison has changes for.
+/// The changes of a comparison that groups are to make.
 struct Due<'a> {
     comparison: &'a Observation,
     /// The start of the read that the comparison rests on.
     observed: Instant,
     changes: ChangesByService,
-    /// `None` for additions alone.
+    /// The permits for removals; `None` if there are only additions.
     permits: Option<&'a Permits>,
-    /// What the run has tried before in vain.
+    /// The targets that the run tried before without success.
     in_vain: &'a BTreeSet<Target>,
 }
 
-/// What came of the groups of a run.
+/// The combined results of the groups of a run.
 #[derive(Default)]
 struct Done {
     lines: ChangeLines,
@@ -359,7 +361,7 @@ struct Done {
     standing: BTreeSet<ServiceRef>,
     /// The Services of which a note of the guard was not written.
     without_note: BTreeSet<ServiceRef>,
-    /// What was tried in vain.
+    /// The targets that were tried without success.
     in_vain: BTreeSet<Target>,
 }
 
@@ -394,7 +396,7 @@ pub enum Failed {
     /// The cluster or its registry could not be read, and nothing was changed.
     #[error(transparent)]
     Unread(#[from] observe::Error),
-    /// The same, after the sync has made additions.
+    /// The cluster or its registry could not be read, after the sync had made additions.
     #[error("Cloud Map could not be read to the end")]
     Rest {
         #[source]

@@ -1,8 +1,8 @@
-//! The report of one cluster, from a plan and the outcomes of its changes, and its Events: a warning for each Service and
-//! reason of the items that are held back, and news for each Service and name whose instances the run changed.
+//! The report of one cluster, from a plan and the outcomes of its changes, and its Events: a warning for each Service
+//! and reason of the items that are held back, and news for each Service and name whose instances the run changed.
 //!
-//! The changes of a group become lines when it ends: a change with its attributes is several times as large, and a first
-//! sync makes tens of thousands.
+//! The changes of a group become lines when the group ends: a change with its attributes is several times as large as a
+//! line, and a first sync makes tens of thousands of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
     of_results(cluster, plan, lines)
 }
 
-/// The report with the age of the reads that it rests on.
+/// Adds the age of the oldest read that the report rests on, and the number of services that were never read.
 pub fn with_reads(report: ClusterReport, observation: &Observation) -> ClusterReport {
     let oldest = observation.registry.oldest_read();
     let age = oldest.map(|oldest| observation.now.as_second() - oldest.as_second());
@@ -161,7 +161,7 @@ impl ChangeLines {
         }
     }
 
-    /// The changes that were held back when they were made.
+    /// The changes that were held back when the plan was carried out.
     pub fn held_back(&self) -> impl Iterator<Item = &HeldBack> {
         self.0.values().flat_map(|at| &at.held_back).map(|(_, _, held_back)| held_back)
     }

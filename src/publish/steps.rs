@@ -1,9 +1,9 @@
 //! Carries out the steps of one group, from its first change to its last. It decides nothing.
 //!
-//! A group waits in line until the rates allow its next changes, and only then reads what they rest on, unless that was read
-//! a moment ago. So the plans of 1,000 groups do not grow old in the queue of the rate. Each change is sent by itself as soon
-//! as it has its token: no call waits for the answer to another one. A group whose cluster answers late leaves the line to
-//! others meanwhile.
+//! A group waits in line until the rates allow its next changes. Only then does it read the data that they rest on,
+//! unless that was read a moment ago. So the plans of 1,000 groups do not become stale in the queue of the rate. Each
+//! change is sent as soon as it has its token: no call waits for the answer to another one. A group whose cluster
+//! answers slowly leaves its places in the line to other groups meanwhile.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -19,34 +19,37 @@ use crate::error::chain;
 use crate::model::Outcome;
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
 
-/// The number of changes of a group made at once. Most of them wait for an operation to end; the client limits the calls.
+/// The maximum number of changes of a group made concurrently. Most of them wait for an operation to end; the client
+/// limits the calls.
 const SIDE_BY_SIDE: usize = 256;
-/// An addition rests on a read that is not older: pods come and go, and other runs register.
+/// The maximum age of the read that an addition rests on: pods come and go, and other runs register.
 const FRESH: Duration = Duration::from_secs(5);
-/// A group begins on a read that is not older than this. In a run that registers much, the next run of the schedule may have
-/// begun meanwhile, and would register the same.
+/// The maximum age of the read that a group begins on. If a run registers much, the next run of the schedule may have
+/// begun meanwhile, and would register the same instances.
 const RECENT: Duration = Duration::from_secs(1);
-/// Another run that is at the same Service has begun more than one change there, and a read shows them only when their
-/// operations have ended.
+/// The wait after a conflict with another run. That run has begun more than one change of the same Service, and a read
+/// shows these only when their operations have ended.
 const OTHERS_OPERATIONS: Duration = Duration::from_secs(2);
-/// A group that reads for longer has no places in the line meanwhile.
+/// A group that reads for longer than this gives up its places in the line.
 const QUICK: Duration = Duration::from_secs(1);
 
-/// A group with the parts of the world that it needs.
+/// A group, and the state of carrying it out.
 struct Runner<'a> {
     execution: &'a Execution<'a>,
     group: GroupSync<'a>,
     /// The start of the read that the next changes rest on.
     began: Instant,
-    /// The start of the read that shows which Cloud Map services there are: a read of what is known looks for no others.
+    /// The start of the read that shows which Cloud Map services exist. A read of known services alone does not count.
     listed: Instant,
-    /// Its end, from which additions may be made for some time; `None` if a part of it was made by an earlier run.
+    /// The end of the read that the next changes rest on; for the comparison, its start. Additions may be made for some
+    /// time after it. `None` if an earlier run made a part of the read.
     observed: Option<Instant>,
     /// The places in the line of the additions that come next, if the group waited for them before it read.
     places: Option<(Call, Room)>,
 }
 
-/// Syncs a group to its end. The comparison was read at `observed` or later; `None` if an earlier run has read it.
+/// Syncs a group to its end. The comparison was read at `observed` or later. With `None` it is old, and the group reads
+/// before its first change.
 pub async fn carry_out<'a>(
     execution: &'a Execution<'a>,
     group: GroupSync<'a>,
@@ -61,7 +64,7 @@ pub async fn carry_out<'a>(
     runner.group.into_results()
 }
 
-/// The call that the changes of a stage are made by, if they register or lead to a registration.
+/// Returns the call that makes these changes of one stage, if they register instances or create services.
 fn call_of_additions(changes: &[PlannedChange]) -> Option<Call> {
     match changes.first()?.change.stage() {
         Stage::Create => Some(Call::CreateService),
@@ -94,8 +97,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Makes changes, but those that Cloud Map would only refuse again. If the plan is old when the rates allow the additions,
-    /// it is made again before.
+    /// Makes changes, except those that Cloud Map would only refuse again. If the plan is too old when the rates allow
+    /// the additions, it is made again first.
     async fn make(&mut self, changes: Vec<PlannedChange>) {
         let mut tried = Vec::new();
         let mut refused = Vec::new();
@@ -128,23 +131,23 @@ impl Runner<'_> {
         }
     }
 
-    /// Whether the read that changes rest on is old for them.
+    /// Whether the read that these changes rest on is too old for them.
     fn is_old_for(&self, changes: &[PlannedChange]) -> bool {
         let Some(planned) = changes.first() else { return false };
         match self.observed {
-            // A note is written and taken off on a read of its instance.
+            // A note needs no read here: it is written and removed on a read of its instance.
             None => !planned.change.is_note(),
             Some(observed) => call_of_additions(changes).is_some() && observed.elapsed() >= RECENT,
         }
     }
 
-    /// Reads what these changes rest on, while their places in the line are kept for a moment.
+    /// Reads the data that these changes rest on. Keeps their places in the line only for a moment.
     async fn read_anew(
         &mut self,
         changes: Vec<PlannedChange>,
         mut places: Option<(Call, Room)>,
     ) -> Option<Observation> {
-        // By what an earlier run has read, a service may be missing that a list of this run shows.
+        // The reads of an earlier run may lack a service that a list of this run shows.
         let is_listed = self.observed.is_some();
         let scope = self.group.refresh(changes, is_listed);
         let read = {
@@ -165,7 +168,8 @@ impl Runner<'_> {
         read
     }
 
-    /// The answers that changes had before, if they are not tried again yet. A person has them tried.
+    /// Returns the earlier refusal of each change that is not tried again yet. If a person requested the run, all
+    /// changes are tried.
     fn refusals(&self, changes: &[PlannedChange]) -> Vec<Option<Reason>> {
         let Execution { task, options, registry, .. } = self.execution;
         if !task.is_sync() || options.is_direct {
@@ -175,8 +179,8 @@ impl Runner<'_> {
         registry.refusals().standing(changes, &self.group.observation)
     }
 
-    /// Waits for the places of additions in the line. The groups of a run wait there one after the other, so that those of
-    /// another cluster have their turn between them.
+    /// Waits for the places of additions in the line. Only one group of a run waits there at a time, so that groups of
+    /// other clusters get their turn.
     async fn enter_line(&mut self, call: Call, calls: usize) -> Option<Room> {
         if let Some((of, room)) = self.places.take()
             && of == call
@@ -236,7 +240,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Tells the memory of the process what a call has changed.
+    /// Notes in the memory of the process what a call has changed.
     fn remember(&self, change: &Change, effect: &Effect) {
         let registry = self.execution.registry;
         match (change, effect) {
@@ -247,7 +251,7 @@ impl Runner<'_> {
             (change, Effect::Contested | Effect::Is(Outcome::Applied | Outcome::Failed { .. }))
                 if change.stage() == Stage::Register =>
             {
-                // The next run may not be able to read its service any more.
+                // The next run may not be able to read the service of this instance.
                 let services = &self.group.observation.registry.services;
                 registry.note_registered(services.get(&change.place().key));
             }
@@ -257,7 +261,7 @@ impl Runner<'_> {
 
     async fn read(&mut self, scope: &RereadScope) -> Option<Observation> {
         let mut observation = self.group.observation.clone();
-        // With its ARN a namespace counts as existing, whichever group created it.
+        // A namespace with an ARN counts as existing, whichever group created it.
         for namespace in observation.registry.namespaces.values_mut() {
             let created = || self.execution.registry.results.namespaces.reference(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
@@ -266,7 +270,7 @@ impl Runner<'_> {
         self.in_time(execution.read(observation, scope)).await
     }
 
-    /// The result of a read; without it the group fails.
+    /// Returns the result of a read. Without a result, fails the group.
     async fn in_time<T>(
         &mut self,
         read: impl Future<Output = Result<T, observe::Error>>,

@@ -1,5 +1,5 @@
-//! A clusterset in one invocation: the clusters that take part with the exports that were read in them, and the part of Cloud
-//! Map that their imports are built from.
+//! A clusterset in one invocation: the clusters that take part, the exports that were read in them, and the part of
+//! Cloud Map that their imports are built from.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,20 @@ use crate::settings::Cluster;
 /// A clusterset in one invocation.
 #[derive(Default)]
 pub struct Clusterset {
-    /// What this invocation has read of the clusterset in Cloud Map.
+    /// The part of the clusterset that this invocation has read in Cloud Map.
     pub in_cloud_map: ReadClusterset,
     pub served: Served,
     /// Clusters that a sync may make members, with the owner of their future record. A plan counts them as members.
     future_members: BTreeMap<ClusterId, Owner>,
     /// The endpoints that the imports of its clusters have now, by name and exporter.
     parts: Parts,
-    /// The union of the names that its clusters import in this run; `None` before the first cluster is added.
+    /// The union of the names that its clusters import in this run. `None` before the first cluster is added.
     selection: Option<Selection>,
 }
 
 impl Invocation<'_> {
-    /// The clusterset of a cluster, of which nothing is read yet. `silent`: the clusters that did not answer.
+    /// Returns the clusterset of a cluster, before anything of it is read. `silent` has the clusters that did not
+    /// answer.
     pub fn clusterset(
         &self,
         cluster: &Cluster,
@@ -42,8 +43,8 @@ impl Invocation<'_> {
 }
 
 impl Clusterset {
-    /// Adds a cluster that takes part, with the exports that were read in it. Of two clusters that state one id the exports of
-    /// its holder count.
+    /// Adds a cluster that takes part, with the exports that were read in it. If two clusters have the same id, only
+    /// the exports of the id's holder count.
     pub fn add(
         &mut self,
         joined: &Joined<'_>,
@@ -65,7 +66,8 @@ impl Clusterset {
         }
     }
 
-    /// Adds the endpoints that the cluster's imports have now. Call it after `add` was called for every participating cluster.
+    /// Adds the endpoints that the cluster's imports have now. Call it after `add` was called for every participating
+    /// cluster.
     pub fn add_parts(&mut self, joined: &Joined<'_>) {
         if let Some(objects) = &joined.objects {
             for (part, endpoints) in objects.parts(&joined.owner, &self.served) {
@@ -74,8 +76,8 @@ impl Clusterset {
         }
     }
 
-    /// Reads the part of Cloud Map that the imports of the clusterset are built from. Call it after `add_parts`: the read asks
-    /// Cloud Map by id for exports and endpoints that are in an import.
+    /// Reads the part of Cloud Map that the imports of the clusterset are built from. Call it after `add_parts`:
+    /// exports and endpoints that are in an import are read by their id.
     pub async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
         let names = self.selection.as_ref().and_then(Selection::names);
         let parts = std::mem::take(&mut self.parts);
@@ -89,7 +91,7 @@ impl Clusterset {
         }
     }
 
-    /// The members of the clusterset, from Cloud Map and from the served clusters.
+    /// Returns the members of the clusterset, from Cloud Map and from the served clusters.
     pub fn members<'s>(
         &'s self,
         clusterset: &'s ClustersetId,

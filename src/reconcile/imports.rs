@@ -1,5 +1,5 @@
-//! The imports of a cluster in one run beside their API calls: the rules of the installation for them, the note of the
-//! guard, and their report.
+//! The imports of a cluster in one run, except for their API calls: the rules of the installation for them, the limits
+//! of the guard, and their report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::model::{
 use crate::publish::exports::Refused;
 use crate::report::{GuardReport, Mode, MultiClusterReport};
 
-/// The number of imports that a line names.
+/// The largest number of imports that a line names.
 const NAMED: usize = 3;
 
 impl Invocation<'_> {
-    /// A member whose last heartbeat is older is stale.
+    /// A member is stale if its last heartbeat is older than this time.
     pub fn stale_before(&self) -> Timestamp {
         let stale_after = self.settings.stale_clusters_after;
         self.now.saturating_sub(stale_after).unwrap_or(Timestamp::MIN)
@@ -26,8 +26,8 @@ impl Invocation<'_> {
 }
 
 impl Joined<'_> {
-    /// Imports the exports of all members into the cluster. `is_selected`: the invocation is about this cluster, so that a
-    /// confirmation is, too.
+    /// Imports the exports of all members into the cluster. Returns `None` if the objects of its imports were not read.
+    /// `is_selected` says whether the invocation is about this cluster, so that a confirmation applies to it.
     pub async fn import(
         &self,
         members: &Members<'_>,
@@ -60,7 +60,7 @@ impl Joined<'_> {
         Some(imported)
     }
 
-    /// The exports of one name, as this cluster imports them if its import has parts of these `holders`.
+    /// Returns the exports of one name, as this cluster imports them if its import has parts of these `holders`.
     pub fn merged_name(
         &self,
         members: &Members<'_>,
@@ -77,7 +77,7 @@ impl Joined<'_> {
         imported: Imported,
         report: &mut MultiClusterReport,
     ) {
-        // The reason why the cluster has no record is the better line.
+        // An obstacle that explains why the cluster has no record is the better line.
         if imported.lacks_own_record && !report.lines.iter().any(Line::is_obstacle) {
             let former = members.other_id_of(&self.owner_of_records(), &self.member);
             let refused = former.map_or(Refused::UnfamiliarRegistry, |former| Refused::IdChanged {
@@ -89,13 +89,13 @@ impl Joined<'_> {
         report.add_imports(imported);
     }
 
-    /// `owner`: that of its records.
+    /// `owner` is the owner of the cluster's records.
     fn importer<'i>(&'i self, owner: &'i Owner) -> Importer<'i> {
         let name_policy = self.invocation.settings.rules.name_policy.as_ref();
         Importer { member: &self.member, owner, name_policy }
     }
 
-    /// The owner of its records and exported instances.
+    /// Returns the owner of the records and of the exported instances of the cluster.
     pub fn owner_of_records(&self) -> Owner {
         let id = self.invocation.settings.owner_id.clone();
         Owner { id, cluster: self.arn().clone(), flow: Flow::Exports }
@@ -133,8 +133,8 @@ impl MultiClusterReport {
         self.lines.extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));
     }
 
-    /// Counts a ServiceImport that was created or deleted, or would be. The count begins with those before the run. A purge
-    /// begins with none and stays there.
+    /// Counts a ServiceImport that was created or deleted, or would be. `imports` begins with the number before the
+    /// run. In a purge it begins and stays at 0.
     fn count_import(&mut self, Made { change, result }: &Made) {
         if change.object.kind == Kind::ServiceImport && result.is_made() {
             match change.write {
@@ -146,7 +146,7 @@ impl MultiClusterReport {
     }
 }
 
-/// One line for each other `OWNER_ID` that imports of the cluster have.
+/// Returns the line about the imports whose objects have the label of another `OWNER_ID`.
 fn other_owner(owner: &str, names: &[ServiceRef]) -> Line {
     let names = join_first(names, NAMED);
     let text = format!(

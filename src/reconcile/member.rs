@@ -1,5 +1,6 @@
-//! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its exports are
-//! published, then those of all members are imported into it (`imports`), and its exports get their conditions.
+//! A cluster in its clusterset, in one invocation: its id and the objects of its imports are read (it joins), its
+//! exports are published, the exports of all members are imported into it (`imports`), and its exports get their
+//! conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,17 +37,17 @@ pub struct Joined<'a> {
     pub invocation: &'a Invocation<'a>,
     pub cluster: &'a Cluster,
     pub member: Member,
-    /// What it imports in this run: the objects of these names were read.
+    /// The names that the cluster imports in this run. The objects of their imports were read.
     pub selection: Selection,
     pub(super) multi_cluster: MultiCluster,
     pub(super) connection: Connection,
-    /// The label of what is ours in it.
+    /// The label of our objects in the cluster.
     pub owner: plan::OwnerLabel,
-    /// The objects of its imports, if it imports and they could be read.
+    /// The objects of its imports. `None` if the cluster does not import, or they could not be read.
     pub objects: Option<Objects>,
-    /// The number of ServiceImports of ours in it before the run.
+    /// The number of our ServiceImports in the cluster before the run.
     pub imports_before: usize,
-    /// The reason why its objects could not be read. Its exports are published all the same.
+    /// The reason why the objects of its imports could not be read, if so. The exports are published nevertheless.
     pub unread_imports: Option<Box<Line>>,
 }
 
@@ -56,8 +57,8 @@ impl Invocation<'_> {
         self.settings.multi_cluster_of(cluster) != MultiCluster::Off && self.adoption.is_none()
     }
 
-    /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset. An
-    /// adoption is about annotated Services alone.
+    /// Reads the id and the clusterset of a cluster, and the objects of its imports. Returns `None` if it takes no part
+    /// in a clusterset in this invocation.
     pub async fn join<'a>(
         &'a self,
         cluster: &'a Cluster,
@@ -73,7 +74,8 @@ impl Invocation<'_> {
             };
             let is_reused = connection.reused;
             let member = match self.read_member(cluster, connection, selection).await {
-                // Only this error: a server that does not answer would take its 30 seconds twice.
+                // Only a failed handshake is tried again: a server that does not answer would take its 30 seconds
+                // twice.
                 Err(Refused::Unread(observe::Error::Kubernetes(error)))
                     if is_reused && error.is_failed_handshake() =>
                 {
@@ -90,7 +92,7 @@ impl Invocation<'_> {
         Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
     }
 
-    /// The clusters whose exports the function publishes in the Cloud Map of this one.
+    /// Returns the clusters whose exports the function publishes in the Cloud Map of `cluster`.
     pub fn exporters(&self, cluster: &Cluster) -> BTreeSet<ClusterArn> {
         let registry = self.clients.registry_of(cluster);
         let is_meant = |other: &&Cluster| {
@@ -132,7 +134,7 @@ impl Invocation<'_> {
             match Box::pin(read_objects(kubernetes, &owner, selection)).await {
                 Ok(read) => objects = Some(read),
                 Err(error) if error.class == ErrorClass::Unreachable => return Err(error.into()),
-                // It answers, and may answer for the exports.
+                // The API server answers, so its exports may be readable.
                 Err(error) => unread_imports = Some(Refused::from(error).into()),
             }
         }
@@ -171,12 +173,13 @@ impl Joined<'_> {
         &self.connection.cluster.arn
     }
 
-    /// Whether it publishes its exports.
+    /// Whether the exports of the cluster are published.
     pub fn exports(&self) -> bool {
         self.multi_cluster.exports()
     }
 
-    /// Whether imports of ours stand in it. Those that this run is not about were not read.
+    /// Returns whether the cluster has imports of ours. This is unknown if the run found no import and did not read
+    /// all.
     pub(super) fn standing_imports(&self) -> StandingImports {
         match &self.objects {
             Some(objects) if objects.has_imports(&self.owner) => StandingImports::Stand,
@@ -186,13 +189,14 @@ impl Joined<'_> {
         }
     }
 
-    /// Whether the cluster has the record of its id, which its first full sync writes. Before that it is not known whether
-    /// AWS's controller runs there, and imports would be found in a Cloud Map that does not know the cluster.
+    /// Whether the cluster holds the record of its id, which its first full sync writes. Before that it is unknown
+    /// whether AWS's controller runs there, and the next run would take a Cloud Map without the record for the wrong
+    /// one.
     pub fn is_member(&self, members: &sources::Members<'_>) -> bool {
         members.holder_of(&self.member.cluster) == Some(&self.owner_of_records())
     }
 
-    /// Whether the cluster has imports, and a registry that could be read lacks its record: this may be another Cloud Map.
+    /// Whether the cluster has imports, but a registry that was read lacks its record: it may be another Cloud Map.
     pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
         self.standing_imports() == StandingImports::Stand
             && members.holder_of(&self.member.cluster).is_none()
@@ -204,20 +208,20 @@ impl Joined<'_> {
         self.standing_imports() != StandingImports::Stand
     }
 
-    /// The other cluster that holds the id of this one: nothing is exported or imported here then.
+    /// Returns the other cluster that holds the id of this one, which then exports and imports nothing.
     pub fn other_holder<'m>(&self, members: &'m sources::Members<'_>) -> Option<&'m Owner> {
         let holder = members.holder_of(&self.member.cluster);
         holder.filter(|holder| holder.cluster != *self.arn())
     }
 
-    /// The cluster with its exports, and the Cloud Map that these are kept in.
+    /// Returns the cluster as the source of its exports, and the Cloud Map that has them.
     pub(crate) fn exporting<'w>(&'w self, registry: &'w SharedRegistry) -> World<'w> {
         let world = self.invocation.world(self.cluster, &self.connection, registry);
         let owner = self.owner_of_records();
         World { source: Source::Exports(self.member.clone()), owner, ..world }
     }
 
-    /// The report of the cluster in its clusterset, with the imports that it had before the run.
+    /// Returns the report of the member, with the number of imports before the run.
     pub fn report(&self) -> MultiClusterReport {
         MultiClusterReport {
             imports: self.imports_before,
@@ -228,20 +232,20 @@ impl Joined<'_> {
     }
 }
 
-/// A read that failed, which the next run may make.
+/// Returns the line about a failed read, which the next run tries again.
 pub fn unread(error: &dyn std::error::Error) -> Box<Line> {
     Box::new(Line::unreadable(chain(error)))
 }
 
-// The exports of a cluster: they are published, and then get their conditions, from their outcomes and the conflicts of
-// their names, and an Event for each that turned bad.
+// The exports of a cluster. After they are published, they get their conditions, from their outcomes and from the
+// conflicts under their names. Each condition that turns bad gets an Event.
 
-/// The number of statuses that are written at once.
+/// The number of statuses that are written concurrently.
 const SIDE_BY_SIDE: usize = 16;
 
 impl Joined<'_> {
-    /// Publishes the exports of the cluster, and offers them to importers. `None` if it has none to publish, and no record to
-    /// write.
+    /// Publishes the exports of the cluster, and offers them to importers. A cluster that only imports writes its
+    /// record. Returns `None` if neither is needed.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
@@ -268,7 +272,8 @@ impl Joined<'_> {
         Ok(Some(exporting.run(purpose).await?))
     }
 
-    /// The exports of the cluster as they are now, without Cloud Map. `None` if they cannot be read.
+    /// Reads the present exports in the cluster, without Cloud Map. Returns `None` if the cluster does not export, or
+    /// they cannot be read.
     pub async fn exports_in_cluster(
         &self,
         registry: &SharedRegistry,
@@ -281,8 +286,8 @@ impl Joined<'_> {
         exports::in_cluster(&self.exporting(registry), selection, deadline).await
     }
 
-    /// Writes the conditions of the exports, which the imports of this run may have merged, and adds the exports in
-    /// conflict, those held back and the conditions that were not written to the report of the cluster.
+    /// Writes the conditions of the exports, which the imports of this run may have merged. Adds the exports in
+    /// conflict, the held-back exports and the conditions that were not written to the report of the cluster.
     pub async fn write_conditions(
         &self,
         exported: &PublishedExports,
@@ -312,13 +317,13 @@ impl Joined<'_> {
 /// The conditions to write on a ServiceExport.
 struct ExportStatus<'e> {
     service: &'e ServiceRef,
-    /// As it was read.
+    /// The ServiceExport as it was read.
     export: &'e ServiceExport,
     conditions: Vec<Condition>,
 }
 
 impl ExportStatus<'_> {
-    /// The warnings about the conditions that turn bad by it.
+    /// Returns a warning for each condition that this status turns bad.
     fn warnings(&self) -> impl Iterator<Item = Notice> {
         let worse = turned_bad(self.export, &self.conditions).into_iter();
         worse.map(|(reason, note)| Notice {
@@ -332,7 +337,7 @@ impl ExportStatus<'_> {
 }
 
 impl Invocation<'_> {
-    /// Writes on each export of a cluster that is held back as a whole why that is.
+    /// Writes the obstacle that holds back a whole cluster as a condition on each of its exports.
     pub async fn write_obstacle(
         &self,
         cluster: &Cluster,
@@ -343,7 +348,7 @@ impl Invocation<'_> {
         let kubernetes = &connection.kubernetes;
         let exports = match kubernetes.service_exports().await {
             Ok(exports) => exports,
-            // The obstacle is that the API is not installed.
+            // The Multi-Cluster Services API is not installed, which is the obstacle.
             Err(error) if error.is_not_found() => return,
             Err(error) => {
                 tracing::warn!("conditions not written: {}", chain(&error));
@@ -358,7 +363,7 @@ impl Invocation<'_> {
         self.write_statuses(kubernetes, &statuses, report).await;
     }
 
-    /// Writes statuses, with an Event for each condition that turns bad. Those that were not written are in the report.
+    /// Writes statuses, and an Event for each condition that turns bad. Reports the statuses that were not written.
     async fn write_statuses(
         &self,
         kubernetes: &Kubernetes,
@@ -379,8 +384,8 @@ impl Invocation<'_> {
         self.create_events(kubernetes, &warnings).await;
     }
 
-    /// Writes a status. Returns the problem if it was not written, and whether a retry can write it. The status of an
-    /// export that is gone is none.
+    /// Writes a status. If it was not written, returns the problem, and whether a retry can write it. The status of a
+    /// deleted export is not a problem.
     async fn write_status<'s>(
         &self,
         kubernetes: &Kubernetes,
@@ -403,13 +408,14 @@ impl Invocation<'_> {
     }
 }
 
-/// The line about an export or an import that is held back.
+/// Returns the line about an export or import that is held back.
 pub(super) fn held_back(service: &ServiceRef, reason: impl Into<Word>, text: String) -> Line {
     Line::new('!', reason, text, Outcome::HeldBack).about(service.clone())
 }
 
 impl MultiClusterReport {
-    /// Adds the exports that begin, change or end in a run: their records do.
+    /// Adds the exports that begin, change or end in a run: those whose records are registered, rewritten or
+    /// deregistered.
     pub fn add_exports(&mut self, exported: &PublishedExports) {
         self.exports = exported.exports().len();
         let outcomes = exported.outcomes.iter();
@@ -417,7 +423,8 @@ impl MultiClusterReport {
             matches!(outcome.of_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
         });
         self.unfinished.extend(failed.map(|(service, _)| service.clone()));
-        // The first records are written in the turn of no Service, so the id names it.
+        // The first records are written in one group, so their lines may be about another Service. The record's id
+        // identifies its Service.
         let exports = exported.exports().keys();
         let exports: BTreeMap<String, &ServiceRef> =
             exports.map(|service| (id::export_record(service), service)).collect();

@@ -1,9 +1,9 @@
-//! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the notes, and of its
-//! clusterset who it is there, and the changes of its imports. `publish` and `reconcile` fill them from the plans and their
-//! outcomes; tables, metrics and the log read them.
+//! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the remarks, and
+//! the cluster's id and imports in its clusterset. `publish` and `reconcile` add the lines from the plans and their
+//! outcomes. Tables, metrics and the log read them.
 //!
-//! The state of the report as a whole follows from them: unreadable, complete, with changes left undone, or with a loss that
-//! the guard holds. What a retry can complete decides which messages return to the queue.
+//! The state of the whole report follows from the lines: unreadable, complete, with changes left undone, or with a loss
+//! that the guard holds. A message returns to the queue if a retry can complete work of its scope.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -20,30 +20,29 @@ use crate::model::{
 };
 
 impl ClusterReport {
-    /// The report of a cluster that could not be read.
     pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {
         let counts = Counts { unreadable: 1, ..Counts::default() };
         Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
-    /// Whether the cluster was read, and Cloud Map under its names, and every change was made. A held-back change does not
-    /// count, since a retry does not help.
+    /// Whether the cluster and Cloud Map under its names were read, every change was made, and its part in a clusterset
+    /// is not frozen. A held-back request does not count, since a retry does not help.
     pub fn is_complete(&self) -> bool {
         let open = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::open);
         let is_read = self.error.is_none() && self.unread_names == 0;
         is_read && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
     }
 
-    /// Whether the cluster's part in its clusterset was read, and no failed change is left there that a retry can make for the
-    /// selected Services.
+    /// Whether the cluster's part in its clusterset was read, and has no failed change of a selected Service that a
+    /// retry can make.
     fn is_imported(&self, selection: &Selection) -> bool {
         let Some(part) = &self.multi_cluster else { return true };
         !part.has_failed() && !part.unfinished.iter().any(|service| selection.contains(service))
     }
 
-    /// Whether no work that a retry can complete is left for the selected Services. A full sync is followed by the next one.
-    /// A Service that is gone may have instances in Cloud Map services that were not read yet, and of one that could not be
-    /// read the Services concerned are unknown.
+    /// Whether no work is left for the selected Services that a retry can complete. Cloud Map services that were not
+    /// read yet count as such work, since a deleted Service may have instances there, but not in a full sync, which the
+    /// next one follows. A failed read that names no Service may concern any Service.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let is_read = self.unread == 0 || *selection == Selection::Everything;
         let is_concerned = |line: &Line| {
@@ -56,12 +55,12 @@ impl ClusterReport {
             && self.is_imported(selection)
     }
 
-    /// The lines of the cluster's Cloud Map services, and those that belong to none.
+    /// Returns the lines of the cluster's Cloud Map services, and the lines that belong to no Cloud Map service.
     pub fn all_lines(&self) -> impl Iterator<Item = &Line> {
         self.services.iter().flat_map(|service| &service.lines).chain(&self.lines)
     }
 
-    /// The reasons for which something is held back or remarked, each with its number; `None` if nothing is.
+    /// Returns the reasons of held-back requests and remarks, each with its number. `None` if there is no reason.
     pub fn reasons(&self) -> Option<String> {
         let lines = self.all_lines().filter(|line| line.has_reason());
         let reasons = count_each(lines.map(|line| &line.code));
@@ -69,8 +68,8 @@ impl ClusterReport {
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
 
-    /// The error that kept the cluster from being read, with how far it stopped the run. A full sync makes additions while it
-    /// reads Cloud Map; if the read fails, `services` has the additions that were made.
+    /// Returns the error of a cluster that could not be read, and how far the run came. A full sync makes additions
+    /// while it reads Cloud Map. If the read fails, `services` has the additions that were made.
     pub fn described_error(&self) -> Option<String> {
         let outcome = if self.services.is_empty() {
             "not read, so nothing was changed in Cloud Map"
@@ -80,7 +79,8 @@ impl ClusterReport {
         Some(format!("{outcome}: {}", self.error.as_ref()?))
     }
 
-    /// The report with the lines of another run for the same cluster. Instances of other owners are counted once.
+    /// Adds the report of another run for the same cluster. Instances of other owners under the same name are counted
+    /// once.
     #[must_use]
     pub fn with(mut self, other: Self) -> Self {
         for service in other.services {
@@ -108,12 +108,12 @@ impl ClusterReport {
 }
 
 impl ServiceReport {
-    /// The Cloud Map service with its namespace.
+    /// Returns the Cloud Map service as `NAMESPACE/NAME`.
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// The changes, with any outcome.
+    /// Returns the changes, with any outcome.
     pub fn changes(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.is_change())
     }
@@ -139,7 +139,6 @@ impl ServiceReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardReport {
-    /// The guard's decision.
     pub state: GuardState,
     /// The number of instances to deregister.
     pub loss: usize,
@@ -149,20 +148,22 @@ pub struct GuardReport {
     pub share: u8,
     /// `GUARD_MINIMUM`.
     pub minimum: usize,
-    /// The time of the first full sync with this loss, in UTC.
+    /// The time of the first full sync with this loss, in UTC. `None` if it is not known.
     pub first_seen: Option<String>,
-    /// Whether an operator must decide: an earlier full sync saw the same loss, or the loss could not be noted for a later one.
+    /// Whether an operator must decide: an earlier full sync saw the same loss, or the loss could not be noted for a
+    /// later one.
     pub later_look: bool,
-    /// The time from which a full sync with the same loss carries it out.
+    /// The time from which a full sync with the same loss carries it out. `None` without `first_seen`.
     pub lifts_from: Option<String>,
     /// The Services that lose instances.
     pub services: Vec<LosingService>,
-    /// All of this as one sentence.
+    /// All fields as one sentence for people.
     pub detail: String,
 }
 
 impl GuardReport {
-    /// The verdicts on both flows of a cluster as one. One that holds a loss comes first, since alarms count what it holds.
+    /// Joins the verdicts on both flows of a cluster. A verdict that holds a loss comes first, since alarms count its
+    /// loss.
     fn and(self, other: Self) -> Self {
         let is_held = |verdict: &Self| verdict.state == GuardState::Held;
         let (mut first, second) =
@@ -193,40 +194,40 @@ pub struct ServiceReport {
     pub namespace: String,
     /// The Cloud Map service's name.
     pub name: String,
-    /// Our instances without drift.
+    /// The number of our instances without drift.
     pub unchanged: usize,
-    /// Instances of other owners, left alone.
+    /// The number of instances of other owners, which are left alone.
     pub foreign: BTreeMap<Foreign, usize>,
-    /// The changes, the reads that failed, and what is held back or remarked.
+    /// The changes, the failed reads, the held-back requests and the remarks.
     pub lines: Vec<Line>,
     /// The registrations that Cloud Map rejects as invalid, for the metrics.
     #[serde(skip)]
     pub refused: Vec<Line>,
 }
 
-// The part of a cluster's report about its clusterset. Its exports are among the Cloud Map services.
+// The part of a cluster's report about its clusterset. The Cloud Map services of its exports are among the others.
 
 /// A cluster in its clusterset.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MultiClusterReport {
-    /// Its id in the clusterset.
+    /// The cluster's id in the clusterset. `None` if the cluster did not join.
     pub cluster_id: Option<String>,
+    /// The id of the clusterset. `None` if the cluster did not join.
     pub clusterset: Option<String>,
-    /// The number of its exports.
+    /// The number of the cluster's exports.
     pub exports: usize,
-    /// The number of ServiceImports of ours in it after the run, or as a plan would leave it.
+    /// The number of our ServiceImports in the cluster after the run, or after the changes of a plan.
     pub imports: usize,
-    /// The number of ready endpoints in them.
+    /// The number of ready endpoints in these imports.
     pub imported_endpoints: usize,
-    /// The guard's verdict on a loss of imported endpoints, if it exceeds the limits.
+    /// The guard's verdict on a loss of imported endpoints. `None` unless the loss exceeds the limits.
     pub guard: Option<GuardReport>,
-    /// The obstacles that keep the cluster from exporting or importing, the members that were not heard of for long, the
-    /// changes of its exports and imports, those that are held back, and the exports in conflict with those of other
-    /// clusters.
+    /// The obstacles that keep the cluster from exporting or importing, the stale members, the changes of exports and
+    /// imports, the held-back exports and imports, and the exports in conflict with those of other clusters.
     pub lines: Vec<Line>,
-    /// The names with a failed change of an export, of its conditions or of an import that a retry can make.
+    /// The names with a change that failed and that a retry can make: of an export, its conditions or an import.
     #[serde(skip)]
     pub unfinished: BTreeSet<ServiceRef>,
 }
@@ -238,7 +239,7 @@ impl From<Box<Line>> for MultiClusterReport {
 }
 
 impl MultiClusterReport {
-    /// The member with its numbers and the guard's verdict alone.
+    /// Returns the report with only the ids, the numbers and the guard's verdict.
     pub(super) fn counts(&self) -> Self {
         Self {
             cluster_id: self.cluster_id.clone(),
@@ -251,51 +252,51 @@ impl MultiClusterReport {
         }
     }
 
-    /// Whether nothing was changed, held back or in the way.
+    /// Whether the report has no change of an object, no held-back request, no obstacle and no verdict of the guard.
     pub fn is_quiet(&self) -> bool {
         let is_noted = |line: &Line| line.outcome == Outcome::Remark || line.code == EXPORTED;
         self.lines.iter().all(is_noted) && self.guard.is_none()
     }
 
-    /// Whether an obstacle may be gone in the next run by itself.
+    /// Whether the report has an obstacle that may be gone in the next run without a person's help.
     pub fn has_failed(&self) -> bool {
         self.lines.iter().any(|line| line.is_obstacle() && line.is_open())
     }
 
-    /// Whether exports or imports of the cluster stand, and an obstacle keeps them as they are until a person acts.
+    /// Whether an obstacle keeps the exports or imports of the cluster unchanged until a person acts.
     pub fn is_frozen(&self) -> bool {
         self.lines.iter().any(|line| line.outcome == Outcome::KeptOut)
     }
 
-    /// The exports and imports that are held back.
+    /// Returns the held-back exports and imports.
     pub fn held_back(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.service.is_some() && line.outcome.is_held_back())
     }
 
-    /// The exports in conflict with those of other clusters.
+    /// Returns the exports in conflict with those of other clusters.
     pub fn conflicts(&self) -> impl Iterator<Item = &Line> {
         let remarks = self.lines.iter().filter(|line| line.outcome == Outcome::Remark);
         remarks.filter(|line| line.service.is_some())
     }
 
-    /// The number of changes of objects that were made, or would be made.
+    /// Returns the number of changes of objects that were made, or would be made.
     pub fn made(&self) -> usize {
         let made = self.lines.iter().filter(|line| line.outcome.is_made());
         made.filter(|line| line.code != EXPORTED).count()
     }
 
-    /// Whether nothing is left for a retry.
+    /// Whether no change is left to make, and no obstacle is in the way.
     pub fn is_complete(&self) -> bool {
         self.open() == 0
     }
 
-    /// The number of changes that are left to be made, and of obstacles in their way.
+    /// Returns the number of changes that are left to make, of failed reads, and 1 more if the cluster is frozen.
     pub(super) fn open(&self) -> usize {
         let open = self.lines.iter().filter(|line| line.is_open() && line.code != EXPORTED);
         open.count() + usize::from(self.is_frozen())
     }
 
-    /// The lines in the order of the table.
+    /// Returns the lines in the order of the table.
     pub fn lines_in_order(&self) -> Vec<&Line> {
         let mut lines: Vec<&Line> = self.lines.iter().collect();
         lines.sort_by_key(|line| match (&line.outcome, &line.service) {
@@ -309,10 +310,10 @@ impl MultiClusterReport {
     }
 }
 
-// The counts of a run: the response to a scheduled run, and the fields of a log line. Each cluster's report is
-// counted, then the counts of all clusters are added up.
+// The counts of a run: the response to a scheduled run, and the fields of a log line. The lines of each cluster's
+// report are counted, and the counts of all clusters are added up.
 
-/// The counts with their words in a sentence: after a run, and in a plan if they differ there.
+/// Defines the counts, each with its words in a sentence: after a run, and in a plan if the words differ there.
 macro_rules! counts {
     ($($(#[$of_count:meta])* $count:ident: $done:literal $(, $planned:literal)?;)+) => {
         /// The counts of a run. A change counts if it was made, or if a plan or dry run would make it.
@@ -331,7 +332,7 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// The counts in their order, each with its words.
+            /// Returns the counts in their order, each with its words.
             fn in_words(&self, is_planned: bool) -> impl Iterator<Item = (usize, &'static str)> {
                 let of_plan = |done, planned: &[&'static str]| match planned {
                     [planned] if is_planned => *planned,
@@ -378,7 +379,6 @@ counts! {
 }
 
 impl Counts {
-    /// The counts of the lines of one cluster.
     pub fn of(report: &ClusterReport) -> Self {
         let unreadable = usize::from(report.error.is_some());
         let mut counts = Self { unreadable, ..Self::default() };
@@ -407,14 +407,14 @@ impl Counts {
         *counter += 1;
     }
 
-    /// The number of changes that were made, or would be made.
+    /// Returns the number of changes that were made, or would be made.
     pub fn changes(&self) -> usize {
         let services = self.created + self.updated;
         let instances = self.registered + self.rewritten + self.adopted + self.deregistered;
         services + instances + self.imported
     }
 
-    /// The counts that are not zero, in a sentence: of a plan or dry run, or of a run that was made.
+    /// Returns the counts that are not zero, in a sentence. `is_planned` selects the words of a plan or dry run.
     pub fn sentence(&self, is_planned: bool) -> String {
         let parts = self.in_words(is_planned).filter(|(count, _)| *count > 0);
         let parts = parts.map(|(count, words)| {

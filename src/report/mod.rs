@@ -1,6 +1,6 @@
 //! The report of a run: the changes that it made or would make, as one value. It serialises as the JSON response to a
-//! direct invocation, prints as a table (`table`) and becomes CloudWatch metrics (`metrics`). The plugin of kubectl
-//! parses that JSON. Pure; `function` logs it.
+//! direct invocation, which the kubectl plugin parses, prints as a table (`table`), and becomes CloudWatch metrics
+//! (`metrics`). Pure: `function` logs it.
 
 mod cluster;
 pub mod metrics;
@@ -29,9 +29,9 @@ pub struct Report {
     pub mode: Mode,
     /// Whether the run covered every Service of every configured cluster.
     pub whole: bool,
-    /// The scope that a direct invocation names, such as `blue/shop/web`.
+    /// The scope that a direct invocation names, such as `blue/shop/web`. `None` for any other run.
     pub scope: Option<String>,
-    /// A remark on the settings, at the end of the last line. Only a requested plan has one.
+    /// A remark on the settings, for the end of the last line. `None` except in a requested plan.
     pub remark: Option<Word>,
     /// Whether everything requested was read, and every change was made.
     pub ok: bool,
@@ -39,13 +39,13 @@ pub struct Report {
     pub counts: Counts,
     /// The clusters, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
-    /// The instances of clusters that are not configured for their Cloud Map. Only a full sync counts them.
+    /// The orphans, by cluster. Only a full sync counts them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<OrphanReport>,
-    /// Messages of a batch without a valid scope. A retry does not help, so they are not delivered again.
+    /// The messages without a valid scope. A retry does not help, so they are not delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
-    /// The sentence that asks for a narrower question, if the report is too large for a Lambda response.
+    /// The sentence that asks for a narrower scope. `None` unless the report was too large for a Lambda response.
     pub cut: Option<String>,
     /// The calls to Cloud Map, for the metrics.
     #[serde(skip)]
@@ -55,12 +55,12 @@ pub struct Report {
     pub oldest: OldestOutOfStep,
 }
 
-/// The age of the oldest drift in seconds; 0 without drift.
+/// The age of the oldest drift in seconds. 0 without drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestOutOfStep {
-    /// The oldest endpoint that is ready and not registered.
+    /// The age of the oldest endpoint that is ready and not registered.
     pub missing: usize,
-    /// The oldest endpoint that is gone and still registered.
+    /// The age of the oldest endpoint that is gone and still registered.
     pub leftover: usize,
 }
 
@@ -71,7 +71,7 @@ pub struct Dropped {
     pub message: String,
     /// The reason's stable code.
     pub reason: Word,
-    /// The expected content. It never repeats the message.
+    /// The expected content. It never repeats the content of the message.
     pub detail: String,
 }
 
@@ -94,42 +94,41 @@ words! {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterReport {
-    /// Its ARN.
+    /// The cluster's ARN.
     pub cluster: String,
-    /// Its Cloud Map, if that is not the default one.
+    /// The cluster's Cloud Map. `None` for the default Cloud Map.
     pub registry: Option<String>,
-    /// The error that kept it or its registry from being read. Nothing was changed then but what `services` has.
+    /// The error that kept the cluster or its registry from being read. Only the changes in `services` were made then.
     pub error: Option<String>,
-    /// The sum over all lines.
+    /// The counts of all lines.
     pub counts: Counts,
-    /// The guard's verdict, if a loss exceeds its limits.
+    /// The guard's verdict. `None` unless a loss exceeds its limits.
     pub guard: Option<GuardReport>,
     /// The Cloud Map services.
     pub services: Vec<ServiceReport>,
-    /// The lines that belong to no Cloud Map service: the requests that are held back, and the warnings to read before a
-    /// confirmation.
+    /// The lines that belong to no Cloud Map service: held-back requests, and warnings to read before a confirmation.
     pub lines: Vec<Line>,
-    /// The Cloud Map services with instances that this process has not had the time to read yet.
+    /// The number of Cloud Map services with instances that this process has not had the time to read yet.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub unread: usize,
-    /// Those of them under names that Services of the cluster hold. Until they are read no full sync is good.
+    /// The number of unread services under names that Services of the cluster hold. A full sync is incomplete until
+    /// they are read.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub unread_names: usize,
-    /// The age in seconds of the oldest read of a Cloud Map service, if a run has not had the time to read all.
+    /// The age in seconds of the oldest read of an earlier run that the report rests on. 0 if there is no such read.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub oldest_read: usize,
-    /// Its part in a clusterset, if it takes one.
+    /// The cluster's part in a clusterset. `None` if it takes no part.
     pub multi_cluster: Option<MultiClusterReport>,
     /// Whether the run covered every Service of the cluster, for the metrics.
     #[serde(skip)]
     pub whole: bool,
-    /// Whether its faults are left out of the metrics of the alarms that page (`page: false`).
+    /// Whether the faults of the cluster are left out of the metrics of alarms that page (`page: false`).
     #[serde(skip)]
     pub quiet: bool,
 }
 
 impl Report {
-    /// A report of these clusters.
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
@@ -144,13 +143,13 @@ impl Report {
     }
 }
 
-// The size limit of a response: Lambda rejects one of more than 6 MB. A response that would be larger has only the counts,
-// and the sentence that asks for a narrower question.
+// The size limit of a response: Lambda rejects a response of more than 6 MB. A larger report is cut to its counts, and
+// to a sentence that asks for a narrower scope.
 
-/// Below Lambda's limit of 6 MB for a response.
+/// The largest response in bytes, below Lambda's limit of 6 MB.
 const LARGEST_ANSWER: usize = 5_000_000;
 
-/// Leaves only the counts of a response that Lambda would reject.
+/// Cuts a response that Lambda would reject to its counts.
 pub fn fit<T: Serialize>(answer: &mut T, leave_counts: fn(&mut T)) {
     let mut length = Length(0);
     let is_written = serde_json::to_writer(&mut length, answer).is_ok();
@@ -174,7 +173,7 @@ impl Write for Length {
 }
 
 impl Report {
-    /// Leaves the counts of each cluster and the guard's verdict.
+    /// Cuts the report to the counts of each cluster and the guard's verdicts.
     pub fn leave_counts(&mut self) {
         for cluster in &mut self.clusters {
             cluster.services.clear();
@@ -194,22 +193,22 @@ impl Report {
     }
 }
 
-/// The instances of this installation in one Cloud Map of a cluster that is not configured for it.
+/// The orphans of one cluster in one Cloud Map: the cluster is not configured for this Cloud Map.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OrphanReport {
     /// The cluster's ARN.
     pub cluster: String,
-    /// The Cloud Map, if that is not the default one.
+    /// The Cloud Map. `None` for the default Cloud Map.
     pub registry: Option<String>,
     /// The number of instances.
     pub instances: usize,
-    /// A sentence with the names that they are under, and the command that purges them.
+    /// A sentence with the names of the instances, and the command that purges them.
     pub detail: String,
 }
 
 impl OrphanReport {
-    /// The cluster, and the Cloud Map if that is not the function's own.
+    /// Returns the cluster, and the Cloud Map if it is not the function's own.
     fn heading(&self) -> String {
         heading(&self.cluster, self.registry.as_deref())
     }
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
     use crate::model::{GuardState, Outcome, ServiceRef, Verb};
 
-    /// A report with so many services, and a loss that the guard holds.
+    /// Returns a report with a number of services, and a loss that the guard holds.
     fn report(services: usize) -> Report {
         let change = |number: usize| {
             let text = format!("10.0.0.1 port 8080 (pod web-7f9c6d5b8-{number})");
@@ -269,7 +268,7 @@ mod tests {
         Report::new(Mode::Plan, vec![cluster])
     }
 
-    /// The annotated Services have a verdict that nothing ends, and the exports lose instances for the second time.
+    /// The verdict on one flow lasts until a service is read, and the other flow loses instances for the second time.
     #[test]
     fn verdict_that_holds_a_loss_comes_first_of_both_flows() {
         let verdict = |state, later_look| {

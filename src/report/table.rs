@@ -1,4 +1,4 @@
-//! The report as a table: one block per cluster, one line per change, with Terraform's signs (`+ ~ - = !`). The
+//! The report as a table: one block per cluster, one line per change, with signs as in Terraform (`+ ~ - = !`). The
 //! alternate form adds the Kubernetes Service to each change.
 
 use std::fmt::{self, Display, Formatter};
@@ -25,7 +25,7 @@ impl Display for Report {
 }
 
 impl Report {
-    /// The report in one line.
+    /// Returns the report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
         let remark = self.remark.as_ref().map_or_else(String::new, |remark| format!("; {remark}"));
@@ -39,12 +39,12 @@ impl Report {
 }
 
 impl ClusterReport {
-    /// The cluster, and its Cloud Map if that is not the function's own.
+    /// Returns the cluster, and its Cloud Map if that is not the function's own.
     pub(super) fn heading(&self) -> String {
         super::heading(&self.cluster, self.registry.as_deref())
     }
 
-    /// Its counts and the guard's verdict, in a report that has nothing else.
+    /// Writes the counts and the guard's verdict of a cluster, in a report that was cut to them.
     fn write_counts(&self, f: &mut Formatter<'_>, mode: Mode) -> fmt::Result {
         self.error.iter().try_for_each(|error| writeln!(f, "  ! not read: {error}"))?;
         writeln!(f, "  {}", self.counts.sentence(mode != Mode::Sync))?;
@@ -120,7 +120,7 @@ impl Display for MultiClusterReport {
     }
 }
 
-/// `1 import`, `2 imports`
+/// Returns a number with its noun, such as `1 import` or `2 imports`.
 pub fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,5 +1,5 @@
-//! The setting `CLUSTERS`: the EKS clusters, their roles, and the account and Region of their Cloud Map; and
-//! `MULTI_CLUSTER`: whether the exports of a cluster are published, and those of its clusterset imported.
+//! The setting `CLUSTERS`: the EKS clusters, their roles, and the account and Region of their Cloud Map. Also the
+//! setting `MULTI_CLUSTER`: whether the exports of a cluster are published, and the exports of its clusterset imported.
 
 use serde::Deserialize;
 
@@ -12,20 +12,20 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub arn: ClusterArn,
-    /// Descriptions of the later entries for the same cluster. The first entry is used; these are ignored and reported as
-    /// warnings.
+    /// Descriptions of the later entries for the same cluster. They are ignored and reported as warnings: only the
+    /// first entry is used.
     pub repetitions: Vec<String>,
-    /// The role to describe and read the cluster with; `None`: the function's own.
+    /// The role that describes and reads the cluster. `None` for the function's own role.
     pub role: Option<Role>,
-    /// The role to read and write Cloud Map with; `None`: the function's own.
+    /// The role that reads and writes Cloud Map. `None` for the function's own role.
     pub registry_role: Option<Role>,
-    /// The Region of the cluster's Cloud Map; `None`: the function's own.
+    /// The Region of the cluster's Cloud Map. `None` for the function's own Region.
     pub registry_region: Option<String>,
-    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes
+    /// The Cloud Map namespace of Services without a namespace annotation. `None` for the name of the Kubernetes
     /// namespace.
     pub default_namespace: Option<NamespaceReference>,
     pub membership: Membership,
-    /// Whether its faults count in the metrics of the alarms that page.
+    /// Whether the faults of the cluster count in the metrics of alarms that page.
     pub pages_on_fault: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Cluster {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role {
     pub arn: String,
-    /// The external id that the trust policy of the role requires.
+    /// The external id that the trust policy of the role requires, if any.
     pub external_id: Option<String>,
 }
 
@@ -44,8 +44,9 @@ impl Role {
 }
 
 impl Cluster {
-    /// Returns the account of the cluster's Cloud Map. Without roles, cluster and Cloud Map are in the function's account. With
-    /// only a cluster role, the settings do not determine the account, and the result is `None`.
+    /// Returns the account of the cluster's Cloud Map. Without roles, the cluster and its Cloud Map are in the
+    /// function's account. With only a cluster role, the settings do not determine the account, and the result is
+    /// `None`.
     pub fn registry_account(&self) -> Option<&str> {
         match (&self.registry_role, &self.role) {
             (Some(registry), _) => registry.account(),
@@ -54,7 +55,7 @@ impl Cluster {
         }
     }
 
-    /// The warning about each entry that repeats the cluster.
+    /// Returns a warning about each entry that repeats the cluster.
     pub fn repetition_warnings(&self) -> impl Iterator<Item = String> {
         self.repetitions.iter().map(|repetition| {
             format!(
@@ -74,7 +75,7 @@ enum ClusterEntry {
     Object(Box<ClusterObject>),
 }
 
-/// An entry as a JSON object. `docs/schemas` has its schema. A bare name or ARN is parsed into one that has only `cluster`.
+/// An entry as a JSON object. `docs/schemas` has its schema. A bare name or ARN becomes an object with only `cluster`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterObject {
@@ -90,8 +91,9 @@ pub struct ClusterObject {
     page: Option<bool>,
 }
 
-/// Parses the setting. Each text is a list of names or ARNs separated by commas, a JSON list, or one JSON object. A name
-/// is that of a cluster in the account and Region of `function_arn`. Of two entries for one cluster the first is served.
+/// Parses `CLUSTERS`. Each text is a list of names or ARNs separated by commas, a JSON list, or one JSON object. A name
+/// stands for a cluster in the account and Region of `function_arn`. If two entries name one cluster, the first is
+/// used.
 pub fn parse(texts: &[Text<'_>], function_arn: Option<&str>) -> Result<Vec<Cluster>, String> {
     if texts.is_empty() {
         return Err("it is not set, and at least one cluster is required".to_owned());
@@ -136,8 +138,8 @@ fn parse_entries(text: &str) -> Result<Vec<ClusterObject>, String> {
     Ok(items.map(|item| from_text(item.to_owned())).collect())
 }
 
-/// Describes why the JSON list is invalid. Serde's error for an untagged enum does not name the faulty field, so each object is
-/// parsed again on its own.
+/// Describes why the JSON list is invalid. Serde's error for an untagged enum does not name the faulty field, so each
+/// object is parsed again on its own.
 fn describe_list_error(text: &str, error: &serde_json::Error) -> String {
     let items: Result<Vec<serde_json::Value>, _> = serde_json::from_str(text);
     let objects = items.into_iter().flatten().filter(serde_json::Value::is_object);
@@ -188,8 +190,9 @@ fn parse_cluster(object: ClusterObject, function_arn: Option<&str>) -> Result<Cl
     })
 }
 
-/// Returns the ARN of a cluster from an entry's name or ARN. A name stands for a cluster in the function's account. If `role`
-/// is of another account, the name is rejected: only that account can describe its clusters, so the entry must give the ARN.
+/// Returns the ARN of a cluster from an entry's name or ARN. A name stands for a cluster in the function's account. If
+/// `role` is of another account, the name is rejected: only that account can describe its clusters, so the entry must
+/// give the ARN.
 fn parse_arn(
     text: &str,
     role: Option<&Role>,
@@ -224,7 +227,7 @@ fn role_arn(text: &str) -> Option<String> {
     (is_role && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| text.to_owned())
 }
 
-/// The parsed value of a field, if the object has it.
+/// Parses a field. Returns `None` if the object does not have it.
 fn field<T>(
     name: &str,
     text: Option<String>,
@@ -244,7 +247,7 @@ words! {
     pub enum MultiCluster {
         #[default]
         Off = "off",
-        /// It exports and imports.
+        /// The cluster exports and imports.
         On = "on",
         Export = "export",
         Import = "import",
@@ -264,15 +267,15 @@ impl MultiCluster {
 /// A cluster's own settings for the Multi-Cluster Services API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// `None`: as `MULTI_CLUSTER`.
+    /// The part of the cluster. `None` for the part in `MULTI_CLUSTER`.
     pub multi_cluster: Option<MultiCluster>,
-    /// `None`: the cluster's `ClusterProperty` `cluster.clusterset.k8s.io`.
+    /// The cluster id. `None` for the id in the cluster's `ClusterProperty` `cluster.clusterset.k8s.io`.
     pub cluster_id: Option<ClusterId>,
-    /// `None`: the cluster's `ClusterProperty` `clusterset.k8s.io`.
+    /// The clusterset. `None` for the clusterset in the cluster's `ClusterProperty` `clusterset.k8s.io`.
     pub clusterset: Option<ClustersetId>,
 }
 
-/// Parses the setting.
+/// Parses `MULTI_CLUSTER`.
 ///
 /// # Errors
 ///
@@ -281,8 +284,8 @@ pub fn parse_multi_cluster(text: &str) -> Result<MultiCluster, String> {
     super::parse(text, MultiCluster::parse, "not one of off, on, export, import")
 }
 
-/// Returns a warning if `stale_after` is less than two schedule periods. A cluster that is synced on schedule can have a
-/// heartbeat of that age and would be reported as stale.
+/// Returns a warning if `stale_after` is less than two schedule periods. A cluster that is synced on schedule may have
+/// a heartbeat of that age, and would be reported as stale.
 pub fn stale_after_warning(stale_after: SignedDuration, period: SignedDuration) -> Option<String> {
     (stale_after < period * 2).then(|| {
         format!(
@@ -377,7 +380,7 @@ mod tests {
         }
     }
 
-    /// A cluster that is served, with the entries that repeat it.
+    /// A served cluster, with the entries that repeat it.
     type Served<'a> = (&'a str, &'a [&'a str]);
 
     #[test]

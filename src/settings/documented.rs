@@ -1,4 +1,4 @@
-//! The documentation of every setting, from which the tables of the docs and the examples in messages are made.
+//! The documentation of every setting. The tables of the docs and the examples in messages are made from it.
 
 use crate::model::Documented;
 

@@ -1,8 +1,8 @@
 //! The settings of the function: environment variables, parsed once at the first invocation into one typed value.
 //!
-//! `parameter_store` reads the variables and the parameters that they reference; the rest is pure. `clusters`
-//! parses one setting. All others are parsed here, and all mistakes collected, each with the variable, the problem
-//! and an example. The SDK and the Lambda runtime read `AWS_*`.
+//! `parameter_store` reads the variables and the parameters that they reference. The rest is pure. `clusters` parses
+//! the settings about clusters, and this module all others. All mistakes are reported together, each with the variable,
+//! the problem and an example. The SDK and the Lambda runtime read `AWS_*`.
 
 mod clusters;
 mod documented;
@@ -37,23 +37,25 @@ pub struct Settings {
     pub owner_id: String,
     /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
-    /// All other settings: the rules of a plan.
+    /// The settings that are rules of a plan.
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
-    /// `ADMIN_ALIAS`: the alias of the function through which alone the actions of administrators are accepted.
+    /// `ADMIN_ALIAS`: the alias of the function through which the actions of administrators must be invoked. `None` if
+    /// they are accepted from every caller.
     pub admin_alias: Option<String>,
     /// `QUEUE_URL`: the URL of the function's own queue of messages about single Services.
     pub queue_url: Option<String>,
     /// `QUOTA_SHARE`: the share of Cloud Map's rate limits that this process may use.
     pub quota_share: QuotaShare,
-    /// `CREATE_TAGS`: the tags of what is created in Cloud Map, beside the owner's.
+    /// `CREATE_TAGS`: the tags of services and namespaces that are created in Cloud Map, in addition to the owner's
+    /// tag.
     pub create_tags: CustomTags,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
     pub multi_cluster: MultiCluster,
-    /// `STALE_CLUSTERS_AFTER`: the age of a heartbeat at which its cluster is reported as stale.
+    /// `STALE_CLUSTERS_AFTER`: the age of its heartbeat from which a member is reported as stale.
     pub stale_clusters_after: SignedDuration,
 }
 
@@ -62,7 +64,7 @@ impl Settings {
     /// reference, and `function_arn` has the account and Region of clusters that are given by name.
     ///
     /// # Errors
-    /// Returns all mistakes.
+    /// Returns an error with all mistakes if a setting is invalid.
     pub fn read(
         variable: impl Fn(&str) -> Option<String>,
         parameters: &Parameters,
@@ -98,23 +100,22 @@ impl Settings {
         reader.finish(settings)
     }
 
-    /// The entry of a cluster.
+    /// Returns `None` if the cluster is not configured.
     pub fn cluster(&self, arn: &ClusterArn) -> Option<&Cluster> {
         self.clusters.iter().find(|cluster| cluster.arn == *arn)
     }
 
-    /// The part of a cluster in the Multi-Cluster Services API.
     pub fn multi_cluster_of(&self, cluster: &Cluster) -> MultiCluster {
         cluster.membership.multi_cluster.unwrap_or(self.multi_cluster)
     }
 
-    /// Whether the faults of a cluster page. If no cluster is to page, `page` is ignored: an alarm on a good sync needs
-    /// one that can be good.
+    /// Whether the faults of a cluster page. If no cluster pages, `page` is ignored: the alarm on a missing good sync
+    /// needs a cluster that counts.
     pub fn pages(&self, cluster: &Cluster) -> bool {
         cluster.pages_on_fault || self.clusters.iter().all(|other| !other.pages_on_fault)
     }
 
-    /// Warnings about settings that have no effect, or contradict each other.
+    /// Returns warnings about settings that have no effect or contradict each other.
     pub fn warnings(&self) -> Vec<String> {
         let guard = self.rules.guard;
         let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
@@ -152,29 +153,29 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 
 // Parses environment variables one by one into typed values. The error of each function is the text of the mistake.
 
-/// `ANNOTATION_PREFIX`, unless it is set.
+/// The default of `ANNOTATION_PREFIX`.
 pub const ANNOTATION_PREFIX: &str = "cloudmap.controller/";
-/// Cloud Map allows 50 tags, of which one is ours.
+/// The largest number of tags in `CREATE_TAGS`. Cloud Map allows 50 tags, and one is the owner's tag.
 const MOST_TAGS: usize = 49;
 
-/// Namespaces separated by commas.
 fn namespaces(text: &str) -> Result<Vec<NamespaceReference>, String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let form = "the name, id or ARN of a Cloud Map namespace";
     items.map(|item| parse(item, NamespaceReference::parse, &format!("not {form}"))).collect()
 }
 
-/// The id becomes the value of an attribute and of a tag, so it is at most 256 printable ASCII characters.
+/// Parses the owner id. It becomes the value of an attribute and of a tag, so it has at most 256 printable ASCII
+/// characters.
 fn owner_id(text: &str) -> Result<String, String> {
     let is_id = text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());
     let problem = "it must be 1 to 256 printable ASCII characters without spaces";
     is_id.then(|| text.to_owned()).ok_or_else(|| problem.to_owned())
 }
 
-/// Kubernetes requires a DNS subdomain and `/` as the prefix of a key.
+/// Parses the prefix of annotations, and adds a missing `/` at its end. Kubernetes requires a DNS subdomain and `/`.
 ///
 /// # Errors
-/// Returns the text of the mistake.
+/// Returns the text of the mistake if it is not a DNS subdomain.
 pub fn annotation_prefix(text: &str) -> Result<String, String> {
     let domain = text.strip_suffix('/').unwrap_or(text);
     let label = |label: &str| {
@@ -186,7 +187,7 @@ pub fn annotation_prefix(text: &str) -> Result<String, String> {
     parse(text, prefix, "not a lower-case DNS name with a '/' at its end")
 }
 
-/// The name of an alias in Lambda, which is no number of a version.
+/// Parses the name of a Lambda alias, which must not be a version number.
 fn alias(text: &str) -> Result<Option<String>, String> {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_version = text.bytes().all(|byte| byte.is_ascii_digit());
@@ -196,12 +197,12 @@ fn alias(text: &str) -> Result<Option<String>, String> {
     parse(text, alias, &format!("not the name of an alias ({form})"))
 }
 
-/// The value of a text, such as a word of a closed set. `problem` says which form it does not have.
+/// Parses a text with `value`. `problem` is the predicate of the error message, such as "not a whole number".
 fn parse<T>(text: &str, value: impl Fn(&str) -> Option<T>, problem: &str) -> Result<T, String> {
     value(text).ok_or_else(|| format!("{text:?} is {problem}"))
 }
 
-/// Tags as `KEY=VALUE`, separated by commas, which neither may contain.
+/// Parses tags as `KEY=VALUE`, separated by commas. Neither a key nor a value may contain a comma.
 fn tags(text: &str) -> Result<CustomTags, String> {
     let mut tags = CustomTags::new();
     for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -230,7 +231,7 @@ fn tags(text: &str) -> Result<CustomTags, String> {
     Ok(tags)
 }
 
-/// A whole percentage, with or without `%`.
+/// Parses a whole percentage, with or without `%`.
 fn per_cent(text: &str) -> Result<u8, String> {
     let number = |text: &str| text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok();
     let share = |text: &str| number(text).filter(|share| *share <= 100);
@@ -241,7 +242,7 @@ fn count(text: &str) -> Result<usize, String> {
     parse(text, |text| text.parse().ok(), "not a whole number")
 }
 
-/// A duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
+/// Parses a duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, from one second to a year.
 ///
 /// # Errors
 /// Returns the text of the mistake.
@@ -249,7 +250,7 @@ pub fn duration(text: &str) -> Result<SignedDuration, String> {
     parse(text, parse_duration, "not a duration such as 90s, 10m or 1h")
 }
 
-/// Whole minutes, up to a day.
+/// Parses whole minutes, from one minute to a day.
 fn minutes(text: &str) -> Result<SignedDuration, String> {
     let minutes = |text: &str| text.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
     let minutes = parse(text, minutes, "not a whole number from 1 to 1440");
@@ -269,12 +270,12 @@ fn boolean(text: &str) -> Result<bool, String> {
     parse(text, |text| text.parse().ok(), "neither true nor false")
 }
 
-/// A number of at least 0.001; 1 is the whole limit.
+/// Parses a number of at least 0.001. 1 is the whole limit.
 fn quota_share(text: &str) -> Result<QuotaShare, String> {
     parse(text, |text| QuotaShare::new(text.parse().ok()?), "not a number of at least 0.001")
 }
 
-/// The URL of a queue: host, account and name.
+/// Parses the URL of a queue, which has a host, an account and a name.
 fn queue_url(text: &str) -> Result<Option<String>, String> {
     let rest = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
     let parts = rest.map(|(_, rest)| rest.split('/').filter(|part| !part.is_empty()).count());
@@ -282,8 +283,8 @@ fn queue_url(text: &str) -> Result<Option<String>, String> {
     parse(text, |url| is_url.then(|| Some(url.to_owned())), "not the URL of a queue")
 }
 
-/// `NAME_POLICY`: each text is a JSON list of rules, and the lists are joined. A mistake has its path in the text. Without
-/// the setting everything is allowed.
+/// Parses `NAME_POLICY`. Each text is a JSON list of rules, and the lists are joined. An error has the path in the
+/// JSON. `None` allows everything.
 fn name_policy(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
     let mut policy = Vec::new();
     for text in texts {
@@ -313,7 +314,8 @@ fn parse_rules(text: &str) -> Result<Vec<Rule>, String> {
     }
 }
 
-/// The first empty list of a rule, which would match nothing. Only `names` may be empty: such a rule allows no name.
+/// Returns the first empty list of a rule with a hint, since an empty list matches nothing. Only `names` may be empty:
+/// such a rule allows no name.
 fn find_empty_list(rule: &Rule) -> Option<(&'static str, &'static str)> {
     let everything = "\"*\" matches everything, and \"names\": [] allows nothing";
     let lists = [
@@ -326,7 +328,7 @@ fn find_empty_list(rule: &Rule) -> Option<(&'static str, &'static str)> {
     empty.map(|(list, _, hint)| (list, hint))
 }
 
-/// The most characters of one problem: some repeat the value.
+/// The largest number of characters of a problem, since some problems repeat the value.
 const LONGEST_PROBLEM: usize = 1_000;
 
 /// An invalid environment variable.
@@ -338,7 +340,7 @@ pub struct Mistake {
     pub example: &'static str,
 }
 
-/// Every mistake in the settings.
+/// All mistakes in the settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Mistakes(pub Vec<Mistake>);
 
@@ -360,12 +362,12 @@ pub struct Reader<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// `variable` returns an environment variable; `documented` has the examples for mistakes.
+    /// Creates a reader. `variable` returns an environment variable, and `documented` has the examples for mistakes.
     pub fn new(variable: F, documented: &'static [Documented]) -> Self {
         Self { variable, documented, mistakes: Vec::new() }
     }
 
-    /// The value of a variable, or the default of its type if it is not set.
+    /// Reads the value of a variable. Returns the default of its type if the variable is not set or has a mistake.
     pub fn read<T: Default>(
         &mut self,
         variable: &'static str,
@@ -374,7 +376,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         self.read_or(variable, T::default(), parse)
     }
 
-    /// The value of a variable, or this default if it is not set.
+    /// Reads the value of a variable. Returns `default` if the variable is not set.
     pub fn read_or<T: Default>(
         &mut self,
         variable: &'static str,
@@ -384,7 +386,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         self.read_optional(variable, |text| text.map_or(Ok(default), parse))
     }
 
-    /// `None` means that the variable is not set. So does white space only: templates pass empty parameters on.
+    /// Reads the value of a variable. `parse` gets `None` if the variable is not set or blank, since templates pass
+    /// empty parameters on. After a mistake, returns the default of the type.
     pub fn read_optional<T: Default>(
         &mut self,
         variable: &'static str,
@@ -405,7 +408,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     ///
     /// # Errors
     ///
-    /// Returns all mistakes if there is one.
+    /// Returns an error with all mistakes if there is one.
     pub fn finish<T>(self, settings: T) -> Result<T, Mistakes> {
         if self.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(self.mistakes)) }
     }

@@ -1,8 +1,9 @@
-//! Reads the settings at the first invocation of a process: from the environment, and from the parameters that it references.
+//! Reads the settings at the first invocation of a process, from the environment and from the parameters that it
+//! references.
 //!
-//! Lambda limits the environment to 4 KB, so `ssm:/name` references one parameter of Systems Manager's Parameter Store, and
-//! `ssm:/path/` all parameters directly under a path. They are read once, with one call for a parameter, and one for each
-//! page of the parameters under a path, and replace the text of the variable.
+//! Lambda limits the environment to 4 KB, so `ssm:/name` references one parameter of Systems Manager's Parameter Store,
+//! and `ssm:/path/` all parameters directly under a path. Their values replace the text of the variable. They are read
+//! once, with one call for a parameter, and one for each page of the parameters under a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,13 +15,13 @@ use tokio::time::{Instant, timeout_at};
 use super::{Mistakes, Settings};
 use crate::error::answer_of;
 
-/// The time for all reads together.
+/// The longest time of all reads together.
 const MAX_TIME: Duration = Duration::from_secs(8);
 
-/// Reads the parameters of each reference, sorted by name. A path without parameters gives an empty list.
+/// Reads the parameters of each reference, sorted by name. A path without parameters has an empty list.
 ///
 /// # Errors
-/// Returns an error if one of them cannot be read.
+/// Returns an error if a reference cannot be read, or if the reads take longer than `MAX_TIME`.
 pub async fn read(
     config: &SdkConfig,
     references: impl IntoIterator<Item = Reference>,
@@ -48,7 +49,8 @@ async fn read_parameter(client: &Client, name: &str) -> Result<Vec<Parameter>, S
     Ok(answer.parameter.into_iter().filter_map(parameter).collect())
 }
 
-/// The path is sent unchanged: IAM compares it, including the last slash, with the resource of the policy.
+/// Reads all parameters under a path. The path is sent unchanged, since IAM compares it, including the last slash, with
+/// the resource of the policy.
 async fn read_path(client: &Client, path: &str) -> Result<Vec<Parameter>, String> {
     let request = client.get_parameters_by_path().path(path).with_decryption(true);
     let mut pages = request.into_paginator().send();
@@ -68,7 +70,7 @@ fn parameter(found: types::Parameter) -> Option<Parameter> {
 /// The settings that may be in Parameter Store.
 pub const STORABLE: [&str; 2] = ["CLUSTERS", "NAME_POLICY"];
 pub(super) const SCHEME: &str = "ssm:";
-/// The limit of a parameter's name with its path.
+/// The longest name of a parameter with its path, in characters.
 const MAX_NAME: usize = 1011;
 
 /// A reference of a setting to Parameter Store.
@@ -85,7 +87,7 @@ pub enum Reference {
 pub struct Parameter {
     /// The name with its path.
     pub name: String,
-    /// Decrypted.
+    /// The decrypted value.
     pub value: String,
 }
 
@@ -95,13 +97,13 @@ pub type Parameters = BTreeMap<Reference, Vec<Parameter>>;
 /// One of the texts of a setting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'a> {
-    /// The parameter that contains it; `None`: the variable itself.
+    /// The name of the parameter that contains the text. `None` if the variable itself contains it.
     pub parameter: Option<&'a str>,
     pub text: &'a str,
 }
 
 impl Reference {
-    /// The reference in a text; `None` if the text is the setting itself.
+    /// Parses the reference in a text. Returns `None` if the text is the setting itself.
     ///
     /// # Errors
     /// Returns an error if the reference is malformed.
@@ -119,13 +121,13 @@ impl Reference {
     }
 }
 
-/// All references of the settings.
+/// Returns all valid references of the settings.
 pub fn references(variable: impl Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
     let texts = STORABLE.into_iter().filter_map(variable);
     texts.filter_map(|text| Reference::parse(&text).ok().flatten()).collect()
 }
 
-/// The texts of a setting: its own, or those of its parameters.
+/// Returns the texts of a setting: its own text, or the texts of the parameters that it references.
 pub(super) fn texts<'a>(
     own: Option<&'a str>,
     parameters: &'a Parameters,
@@ -146,7 +148,7 @@ pub(super) fn texts<'a>(
 }
 
 impl Text<'_> {
-    /// A problem of the text, with the name of its parameter.
+    /// Adds the name of the parameter, if any, to a problem of the text.
     pub fn problem(&self, problem: &str) -> String {
         match self.parameter {
             Some(name) => format!("parameter {name}: {problem}"),
@@ -154,7 +156,7 @@ impl Text<'_> {
         }
     }
 
-    /// An entry of the text, with the name of its parameter.
+    /// Returns an entry of the text, with the name of its parameter, if any.
     pub fn describe_entry(&self, entry: &str) -> String {
         match self.parameter {
             Some(name) => format!("{entry:?} in the parameter {name}"),
@@ -163,7 +165,7 @@ impl Text<'_> {
     }
 }
 
-/// The settings could not be loaded.
+/// The error of settings that could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(transparent)]
@@ -182,7 +184,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// The stable name of the error, for Lambda and alarms.
+    /// Returns the stable name of the error, for Lambda and alarms.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Mistakes(_) => "InvalidSettings",

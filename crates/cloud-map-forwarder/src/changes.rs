@@ -1,5 +1,5 @@
-//! From the events of the watches to the Services that need a message. The version of each object is kept, so a list
-//! that is read again after a broken watch reports only the changes since. Pure: no client, no clock.
+//! Finds the Services that need a message in the events of the watches. It keeps the version of each object, so that a
+//! new list after a broken watch reports only the objects that have changed since. Pure: no client, no clock.
 
 #[cfg(test)]
 mod tests;
@@ -13,25 +13,25 @@ use cloud_map_sync::model::ServiceRef;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watch {
-    /// Services, of which the annotated and the exported ones count.
+    /// Services. Only a change of an annotated or exported Service needs a message.
     Services,
     /// `EndpointSlices` that Kubernetes makes for headless Services.
     HeadlessSlices,
     /// Other `EndpointSlices`: created by hand, or mirrored from Endpoints.
     OtherSlices,
-    /// `ServiceExports`, each for the Service of its name.
+    /// `ServiceExports`. Each exports the Service that has its name.
     Exports,
     /// `EndpointSlices` that Kubernetes makes for Services that are not headless.
     ClusterIpSlices,
 }
 
-/// The relevant part of an object.
+/// The part of a watched object that `Changes` needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedObject {
     pub key: ServiceRef,
-    /// A text that changes with each write, such as `metadata.resourceVersion`.
+    /// A text that differs after each relevant write, such as `metadata.resourceVersion`.
     pub version: String,
-    /// Its Service; absent for a Service without our annotation, and for a slice without a Service.
+    /// The Service of the object. `None` for a Service without our annotation, and for a slice without a Service.
     pub service: Option<ServiceRef>,
 }
 
@@ -40,8 +40,9 @@ pub struct WatchedObject {
 pub struct Changes {
     /// The objects of each watch.
     watched: BTreeMap<Watch, WatchedObjects>,
-    /// All Services, annotated or not, if exports are followed.
+    /// All Services, annotated or not. Empty unless exports are followed.
     all_services: WatchedObjects,
+    /// Whether the first lists of all watches are complete.
     started: bool,
 }
 
@@ -59,8 +60,8 @@ impl Changes {
         self.watched.keys().copied()
     }
 
-    /// Records an event, and returns the places that need a message. The first lists return no single Services: once
-    /// all are complete, the whole cluster needs a message, since earlier changes are unknown.
+    /// Records an event, and returns the places that need a message. The first list of a watch returns no Service. When
+    /// the first lists of all watches are complete, it returns the whole cluster, since earlier changes are unknown.
     pub fn record(&mut self, watch: Watch, seen: Event<WatchedObject>) -> Vec<SyncScope> {
         let was_listed = self.watched.get(&watch).is_some_and(|objects| objects.listed);
         let changed = self.changed(watch, seen);
@@ -71,7 +72,7 @@ impl Changes {
         changed.into_iter().filter(|_| was_listed).map(SyncScope::Service).collect()
     }
 
-    /// The annotated and the exported Services with changed objects.
+    /// Records an event, and returns the annotated and the exported Services whose objects it changes.
     fn changed(&mut self, watch: Watch, seen: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
         let is_about_exports =
             watch == Watch::Services && self.watched.contains_key(&Watch::Exports);
@@ -95,7 +96,7 @@ impl Changes {
     }
 }
 
-/// An event of a Service as one of a Service that is annotated.
+/// Converts an event of any Service into the event of an annotated Service.
 fn with_own_name(seen: Event<WatchedObject>) -> Event<WatchedObject> {
     let named =
         |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };
@@ -110,13 +111,14 @@ fn with_own_name(seen: Event<WatchedObject>) -> Event<WatchedObject> {
 #[derive(Debug, Default)]
 struct WatchedObjects {
     kept: BTreeMap<ServiceRef, WatchedObject>,
+    /// The keys of the list that is being read.
     listing: BTreeSet<ServiceRef>,
-    /// Whether a list was read completely.
+    /// Whether a list was read completely at least once.
     listed: bool,
 }
 
 impl WatchedObjects {
-    /// Records an event, and returns the Services with changed objects.
+    /// Records an event, and returns the Services whose objects it changes.
     fn record(&mut self, seen: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
         match seen {
             Event::Init => {

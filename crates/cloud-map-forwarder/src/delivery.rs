@@ -1,7 +1,7 @@
-//! From the places of changes to the queue. Changes of one Service within a short time become one message, and a Service is
-//! pending at most once (`Pending`); if too many are, one message about the whole cluster replaces them, which bounds the
-//! memory. Up to ten messages go in one request (`Queue`). Rejected ones become pending again and are retried without limit,
-//! with a backoff, until the process ends.
+//! Sends a message to the queue for each place of a change. Changes of one Service within a short time become one
+//! message, and a Service is pending at most once (`Pending`). If too many places are pending, one message about the
+//! whole cluster replaces them, which bounds the memory. One request has up to ten messages (`Queue`). A rejected
+//! message becomes pending again. It is retried with a backoff, without limit, until the process ends.
 
 #[cfg(test)]
 mod tests;
@@ -23,10 +23,10 @@ use cloud_map_sync::error::chain;
 use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;
 
-/// The place of a change. The function's `event` reads the messages about it.
+/// The place of a change: the scope of the message about it, which the function's module `event` reads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum SyncScope {
-    /// The whole cluster, after a time without a watch, or with more changes than can be pending.
+    /// The whole cluster: at the start of the forwarder, or if there are more changes than may be pending.
     #[error("the whole cluster")]
     Cluster,
     /// One Service, or its endpoints.
@@ -35,7 +35,7 @@ pub enum SyncScope {
 }
 
 impl SyncScope {
-    /// The message about it.
+    /// Returns the message about this place.
     pub fn message(&self, cluster: &str) -> Value {
         match self {
             Self::Cluster => json!({"action": "sync", "cluster": cluster}),
@@ -46,17 +46,17 @@ impl SyncScope {
     }
 }
 
-/// The time for which changes of a Service are collected before its message is sent: long enough for the slices of one
-/// rollout step, short enough to send the message within a second.
+/// How long changes of a Service are collected before its message is sent: long enough for the slices of one rollout
+/// step, short enough to send the message within a second.
 const DEBOUNCE: Duration = Duration::from_millis(250);
-/// The limit of pending places.
+/// The largest number of pending places.
 const LIMIT: usize = 10_000;
-/// The pause after the first rejection; it doubles with each further one.
+/// The pause after a request with a rejected message. It doubles with each request in a row without an accepted one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The pending places, shared by `watch`, which adds, and `deliver`, which sends.
+/// The pending places, shared by `watch`, which adds places, and `deliver`, which sends their messages.
 #[derive(Debug, Default)]
 pub struct Pending {
     waiting: Mutex<PendingScopes>,
@@ -66,16 +66,17 @@ pub struct Pending {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueScope {
     pub place: SyncScope,
-    /// The time of its first change that no message has reported.
+    /// The time of the first change of this place that no accepted message has reported.
     pub since: Instant,
 }
 
 #[derive(Debug, Default)]
 struct PendingScopes {
-    /// Each place with the time of its first change.
+    /// Each place with the time of its first unreported change.
     places: BTreeMap<SyncScope, Instant>,
-    /// Nothing is sent before this time, since the queue rejected messages.
+    /// No message is sent before this time. `None` unless the last request had a rejected message.
     pause_ends: Option<Instant>,
+    /// The number of requests in a row without an accepted message.
     refusals: u32,
 }
 
@@ -85,7 +86,7 @@ impl Pending {
         self.added.notify_one();
     }
 
-    /// Waits until places are due, and takes at most `limit` of them, the oldest first.
+    /// Waits until a place is due, and takes at most `limit` due places, the oldest first.
     pub async fn take_due(&self, limit: usize) -> Vec<DueScope> {
         loop {
             let added = self.added.notified();
@@ -104,12 +105,12 @@ impl Pending {
         }
     }
 
-    /// Takes at most `limit` pending places, also those that are not due.
+    /// Takes at most `limit` pending places, due or not.
     pub fn take_all(&self, limit: usize) -> Vec<DueScope> {
         self.waiting().take_matching(limit, |_| true)
     }
 
-    /// Records the result for the places that were taken. Rejected ones become pending again.
+    /// Records the result of a request. The refused places become pending again.
     pub fn record_result(&self, accepted: usize, refused: Vec<DueScope>) {
         self.waiting().record_result(accepted, refused, Instant::now());
     }
@@ -135,7 +136,7 @@ impl PendingScopes {
         }
     }
 
-    /// The time at which a place is due next.
+    /// Returns the time at which the next place is due. `None` if no place is pending.
     fn next_due(&self) -> Option<Instant> {
         let first = *self.places.values().min()? + DEBOUNCE;
         Some(self.pause_ends.map_or(first, |end| end.max(first)))
@@ -165,13 +166,13 @@ impl PendingScopes {
     }
 }
 
-/// SQS's limit of messages in one request. Ours are far below its size limit of 1 MB.
+/// SQS's limit of messages in one request. Ten of our messages are far below the size limit of 1 MB.
 pub const BATCH: usize = 10;
-/// The SDK's attempts of one request. After that the messages return to `pending`.
+/// The SDK's attempts of one request. If all attempts fail, the places become pending again.
 const ATTEMPTS: u32 = 3;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// All attempts together. Kubernetes allows a pod 30 s to end.
+/// The timeout of all attempts together. Kubernetes allows a pod 30 s to end.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The queue, with the cluster's name for the messages.
@@ -184,7 +185,7 @@ pub struct Queue {
 #[derive(Debug, Default)]
 pub struct DeliveryOutcome {
     pub accepted: Vec<DueScope>,
-    /// The rejected messages, each with the reason.
+    /// The places whose messages SQS did not accept, each with the reason.
     pub refused: Vec<(DueScope, String)>,
 }
 
@@ -200,8 +201,8 @@ pub enum DeliveryError {
     },
 }
 
-/// The SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's
-/// ServiceAccount, or any other source of the SDK.
+/// Returns the SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's
+/// ServiceAccount, or any other source that the SDK supports.
 pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
     let timeouts = timeout::TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -217,12 +218,11 @@ pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
 }
 
 impl Queue {
-    /// The queue behind `client` at `url`.
     pub fn new(client: Client, url: &str, cluster: &str) -> Self {
         Self { client, url: url.to_owned(), cluster: cluster.to_owned() }
     }
 
-    /// Sends a message for each place, at most ten.
+    /// Sends a message for each of at most `BATCH` places.
     ///
     /// # Errors
     /// Returns an error if SQS confirmed none of the messages.
@@ -244,8 +244,8 @@ impl Queue {
     }
 }
 
-/// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better
-/// than a loss.
+/// Splits the places by SQS's response. A message that is missing in the response counts as refused: a duplicate
+/// message is better than a lost one.
 fn outcome(places: &[DueScope], answer: &SendMessageBatchOutput) -> DeliveryOutcome {
     let mut outcome = DeliveryOutcome::default();
     for (index, due) in places.iter().enumerate() {
@@ -264,7 +264,7 @@ fn outcome(places: &[DueScope], answer: &SendMessageBatchOutput) -> DeliveryOutc
     outcome
 }
 
-/// Sends the due messages until `end`, then all pending ones, once.
+/// Sends the messages of due places until `end`, then of all pending places, up to the first incomplete request.
 pub async fn deliver(
     queue: &Queue,
     pending: &Pending,
@@ -288,7 +288,7 @@ pub async fn deliver(
     }
 }
 
-/// Sends messages. Returns whether the queue accepted all of them.
+/// Sends the messages of places. Returns whether the queue accepted all of them.
 async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<DueScope>) -> bool {
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,

@@ -1,7 +1,7 @@
-//! The answers of the forwarder's pod over HTTP. `/livez` answers as long as the process turns. `/readyz` answers 200
-//! once everything is listed and the queue has accepted a message, and 503 with the reasons while the queue rejects
-//! messages or a watch has failed for a minute: so a rollout with a wrong queue or role stops at its first pod, and the
-//! pods before it go on. `/metrics` has the numbers for Prometheus.
+//! The HTTP server of the forwarder's pod. `/livez` answers as long as the process runs. `/readyz` answers 200 once all
+//! first lists are complete and the queue has accepted a message. It answers 503 with the reasons while the queue
+//! rejects messages or a watch has failed for a minute. So a rollout with a wrong queue or role stops at its first pod,
+//! and the old pods stay. `/metrics` serves the metrics to Prometheus.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -22,10 +22,10 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tracing::warn;
 
-/// The format of `/metrics`, as its specification names it.
+/// The content type of `/metrics`, as the OpenMetrics specification defines it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Nothing is sent before the lists are complete, so this is also the state while they are read.
+/// The state before the first accepted message. No message is sent before the first lists are complete.
 const STARTING: &str = "the cluster is being listed, and the queue has accepted no message yet";
 
 /// How long a watch may fail while its pod stays ready. Every watch is interrupted when an API server restarts.
@@ -40,9 +40,10 @@ pub struct PodHealth {
 
 #[derive(Debug)]
 struct HealthState {
-    /// Why the queue has no message of this pod.
+    /// Why the last request delivered no message, or `STARTING`. `None` if it delivered one.
     undelivered: Option<String>,
-    /// The watches that failed and have not been resumed since, by name: since when, and the last error.
+    /// The watches that failed and have not been resumed since, by name, with the time of the first failure and the
+    /// last error.
     failing: BTreeMap<&'static str, (Instant, String)>,
 }
 
@@ -55,8 +56,8 @@ impl Default for PodHealth {
 }
 
 impl PodHealth {
-    /// Records the queue's answer: for each message that it accepted the time since the change, and how many it rejected,
-    /// with the reason of one of them.
+    /// Records the queue's answer to one request: `accepted` has the time since the change for each accepted message,
+    /// `rejected` is the number of rejected messages, and `why` is the reason for one of them.
     pub(super) fn delivered(&self, accepted: &[Duration], rejected: usize, why: Option<&str>) {
         for after in accepted {
             self.metrics.sent.inc();
@@ -85,7 +86,7 @@ impl PodHealth {
         self.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All numbers as text in the format OpenMetrics 1.0.
+    /// Returns all metrics as text in the format OpenMetrics 1.0.
     fn numbers(&self) -> String {
         self.metrics.ready.set((self.answer().0 == StatusCode::OK).into());
         let mut text = String::new();
@@ -93,6 +94,7 @@ impl PodHealth {
         text
     }
 
+    /// Returns the answer to `/readyz`.
     pub(super) fn answer(&self) -> (StatusCode, String) {
         let condition = self.condition();
         let failing = condition.failing.iter().filter_map(|(name, (since, why))| {
@@ -110,13 +112,13 @@ impl PodHealth {
     }
 }
 
-/// Listens for probes and Prometheus on a port of every address, of IPv4 and IPv6.
+/// Listens for probes and Prometheus on `port` of every IPv4 and IPv6 address.
 ///
 /// # Errors
-/// Returns an error if another process has the port.
+/// Returns an error if another process listens on the port.
 pub async fn listen(port: u16) -> std::io::Result<TcpListener> {
     match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
-        // A node may have IPv6 off.
+        // IPv6 may be disabled on the node.
         Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
             TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], port))).await
         }
@@ -141,11 +143,11 @@ pub async fn answer_probes(listener: TcpListener, health: PodHealth) {
     }
 }
 
-/// A quarter of a second is the least: changes are collected for so long. A queue that rejects messages is tried every
-/// half minute.
+/// The upper bounds of the buckets of the delivery time, in seconds. No delivery is faster than 0.25 s, for which
+/// changes are collected. A queue that rejects messages is tried at least every 30 s.
 const DELAYS: [f64; 9] = [0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
 
-/// The numbers for Prometheus, by its own library.
+/// The metrics for Prometheus.
 #[derive(Debug)]
 struct Metrics {
     registry: Registry,

@@ -6,9 +6,9 @@
 //! (kube)    (pure)      (debounced, to SQS)
 //! ```
 //!
-//! `health` answers the probes of its pod, by the state of the watches and of the queue, and Prometheus. It has no state
-//! that a restart would lose: changes before its start are covered by one message about the whole cluster. Two
-//! forwarders at once only send each message twice.
+//! `health` answers the probes of the pod, from the state of the watches and of the queue, and serves metrics to
+//! Prometheus. A restart loses no change: at its start the forwarder sends one message about the whole cluster, which
+//! covers all earlier changes. Two forwarders at the same time only send each message twice.
 
 mod changes;
 mod delivery;

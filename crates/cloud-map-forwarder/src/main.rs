@@ -1,5 +1,5 @@
-//! The forwarder's process: reads the settings, builds the clients, and forwards until Kubernetes ends the pod. No
-//! decisions.
+//! The forwarder's process: reads the settings, builds the clients, and forwards until Kubernetes ends the pod. It
+//! makes no decision.
 
 use cloud_map_sync::error::chain;
 use std::process::ExitCode;
@@ -29,8 +29,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// JSON lines with the function's fields and the time, which Lambda adds itself. The targets of kube are off, since the
-/// forwarder logs the errors of its watches.
+/// Logs JSON lines with the fields of the function's log, and with the time, which Lambda adds to the function's lines.
+/// The targets of kube are off, since the forwarder logs the errors of its watches itself.
 fn start_log() {
     let level = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
     let filter = Targets::new()

@@ -1,5 +1,5 @@
 //! The forwarder's settings: environment variables, parsed once into a typed value. All mistakes are reported together,
-//! as the function does. The SDK reads `AWS_*`; `RUST_LOG` is the log level.
+//! as in the function. The SDK reads `AWS_*`; `RUST_LOG` is the log level.
 
 use cloud_map_sync::event::ClusterName;
 use cloud_map_sync::model::Documented;
@@ -18,7 +18,7 @@ pub struct ForwarderSettings {
     pub annotation_prefix: String,
     /// `MULTI_CLUSTER`: whether exported Services are followed.
     pub multi_cluster: MultiCluster,
-    /// `PROBE_PORT`: the port on which the probes of its pod are answered.
+    /// `PROBE_PORT`: the port for `/livez`, `/readyz` and `/metrics`.
     pub probe_port: u16,
 }
 
@@ -27,9 +27,9 @@ pub struct ForwarderSettings {
 pub struct QueueUrl {
     /// The whole URL, which identifies the queue in requests.
     pub url: String,
-    /// Its scheme and host, which also works for a VPC endpoint and in every partition.
+    /// The scheme, host and port of the URL. Requests go there, so that VPC endpoints and all partitions work.
     pub endpoint: String,
-    /// The Region for the signature of requests.
+    /// The Region that requests are signed for.
     pub region: String,
 }
 
@@ -68,7 +68,7 @@ pub const DOCUMENTED: [Documented; 5] = [
     },
 ];
 
-/// The port of probes, where none is set.
+/// The default of `PROBE_PORT`.
 const PROBE_PORT: u16 = 8080;
 
 impl ForwarderSettings {
@@ -101,7 +101,7 @@ fn cluster(text: Option<&str>) -> Result<String, String> {
     Ok(known.to_string())
 }
 
-/// A port that a process which is not root may have on every node.
+/// Parses a port on which any user may listen on every node, or 0 for any free port.
 fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|port| matches!(port, 0 | 1024..));
     port.ok_or_else(|| format!("{text:?} is not a port from 1024 to 65535, or 0 for any free one"))
@@ -114,7 +114,7 @@ fn queue(text: Option<&str>, region: Option<&str>) -> Result<QueueUrl, String> {
     let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(problem)?;
     let host = authority.host();
     let name = queue_name(uri.path()).filter(|_| uri.query().is_none()).ok_or_else(problem)?;
-    // Every request contains a session token.
+    // Every request contains a session token, so it must be encrypted.
     if !(scheme == "https" || scheme == "http" && is_loopback(host)) {
         return Err(format!("{text:?} does not begin with https://"));
     }
@@ -131,7 +131,7 @@ fn queue(text: Option<&str>, region: Option<&str>) -> Result<QueueUrl, String> {
     Ok(QueueUrl { url: text.to_owned(), endpoint, region: region.to_owned() })
 }
 
-/// `/111122223333/cloud-map-sync`: an account and a name.
+/// Returns the name in a path such as `/111122223333/cloud-map-sync`, which has an account and a name.
 fn queue_name(path: &str) -> Option<&str> {
     let (account, name) = path.strip_prefix('/')?.split_once('/')?;
     let account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
@@ -142,7 +142,8 @@ fn is_loopback(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// `sqs.REGION.amazonaws.com`, `vpce-ID.sqs.REGION.vpce.amazonaws.com`, or `REGION.queue.amazonaws.com`.
+/// Returns the Region in a host such as `sqs.REGION.amazonaws.com`, `vpce-ID.sqs.REGION.vpce.amazonaws.com`, or
+/// `REGION.queue.amazonaws.com`.
 fn region_of(host: &str) -> Option<&str> {
     let labels: Vec<&str> = host.split('.').collect();
     let at = |wanted: &str| labels.iter().position(|label| *label == wanted);

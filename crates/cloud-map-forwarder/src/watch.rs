@@ -1,5 +1,5 @@
-//! The watches of the cluster, with kube's watcher: it resumes a broken watch at its last version, or lists again if
-//! the server no longer has that version. Only metadata is requested, since the function reads the objects itself.
+//! The watches of the cluster, made with kube's watcher. It resumes a broken watch at its last version, or lists again
+//! if the server no longer has that version. Only metadata is requested, since the function reads the objects itself.
 
 #[cfg(test)]
 mod tests;
@@ -30,40 +30,41 @@ use cloud_map_sync::kubernetes::transport;
 use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;
 
-/// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it.
+/// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it, by
+/// the read timeout.
 const WATCH_SECONDS: u32 = 60;
-/// The read timeout, longer than a watch without events.
+/// The read timeout. It is longer than a watch without events.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The label of slices that Kubernetes creates for headless Services.
+/// Selects the slices that Kubernetes creates for headless Services.
 const OF_HEADLESS: &str = "service.kubernetes.io/headless";
-/// Selects the slices that Kubernetes creates for other Services.
+/// Selects the slices that Kubernetes creates for Services that are not headless.
 const OF_CLUSTER_IP: &str = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,\
                              !service.kubernetes.io/headless";
-/// Selects all other slices, but those of imports. Those that were created by hand or mirrored from Endpoints lack the
-/// label above.
+/// Selects all other slices except those of imports. Slices that were created by hand or mirrored from Endpoints lack
+/// the labels above.
 const OF_OTHERS: &str = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
                          endpointslice.kubernetes.io/managed-by!=cloud-map-sync";
 
 type Watched = (Watch, Result<Event<WatchedObject>, watcher::Error>);
 
-/// A client for the cluster that the process runs in, or that `KUBECONFIG` names.
+/// Returns a client for the cluster of the kubeconfig, or without one for the cluster that the process runs in.
 ///
 /// # Errors
-/// Returns an error if there is neither, or if it is invalid.
+/// Returns an error if there is neither configuration, or if it is invalid.
 pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
     let mut config = kube::Config::infer().await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    // Failed watches are retried and logged here, so the client must not retry them silently.
+    // This module retries and logs failed watches, so the client must not retry them silently.
     config.default_retry = false;
     // The transport ignores the proxy of the environment: the API server is not behind a proxy for the internet.
     Ok(transport::of_long_running_process(config)?.build())
 }
 
-/// Watches as long as it is polled, and calls `add` with the place of each change. `health` learns of each watch
-/// whether it fails or stands.
+/// Watches the cluster as long as it is polled, and calls `add` with the place of each change. Reports each failed and
+/// each accepted watch to `health`.
 pub async fn follow(
     client: Client,
     settings: &ForwarderSettings,
@@ -85,8 +86,8 @@ pub async fn follow(
                 }
                 changes.record(watch, seen).into_iter().for_each(&mut add);
             }
-            // The cluster does not have the kind of object. What was known may have gone with its definition, and its
-            // Services are read by the function anyway: an empty list.
+            // The cluster does not have the CRD. If it was deleted, the known exports went with it. So this counts as
+            // an empty list: the function reads the Services that were exported again.
             Err(error) if watch == Watch::Exports && code(&error) == 404 => {
                 health.watch_stands(name);
                 if !lacks_exports {
@@ -105,7 +106,7 @@ pub async fn follow(
     }
 }
 
-/// The kind of the objects of a watch, and the labels that select some of them.
+/// Returns the kind of the objects of a watch, and the label selector. `None` selects all objects of the kind.
 fn watched(watch: Watch) -> (ApiResource, Option<&'static str>) {
     let slices = ApiResource::erase::<EndpointSlice>(&());
     match watch {
@@ -134,8 +135,8 @@ fn watch_all<'a>(
     events.map(move |event| (watch, event.map(|event| seen(watch, event, hostname)))).boxed()
 }
 
-/// A client that reports to `health` when the API server accepts a watch. kube's watcher does not: it resumes a broken
-/// watch without an event.
+/// Returns a client that reports to `health` when the API server accepts a watch. The events of kube's watcher do not
+/// show this: it resumes a broken watch without an event.
 fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
     let inner = client.clone();
     let health = health.clone();
@@ -215,15 +216,16 @@ fn hint(error: &watcher::Error) -> &'static str {
     }
 }
 
-/// What changes with each change of a ServiceExport but that of its status, which the function writes: the server counts
-/// the generation up for all else that it exports.
+/// Returns a version that does not change with the status, which the function writes: the server increments the
+/// generation for each change of the spec, which has the exported labels and annotations.
 fn version_of_export(meta: &ObjectMeta) -> String {
     let uid = meta.uid.as_deref().unwrap_or_default();
     format!("{uid}/{}", meta.generation.unwrap_or_default())
 }
 
-/// The backoff of one watch. kube resets a backoff after each successful response, and a watch that cannot list starts
-/// with one each time. So the count of failures is kept until a quiet time without any.
+/// The backoff of one watch. kube resets a backoff after each event, and a watch that cannot list begins each attempt
+/// with the event `Init`. So this backoff ignores the reset, and keeps the count of failures until `QUIET` has passed
+/// without a failure.
 #[derive(Debug, Default)]
 struct WatchBackoff {
     failures: u32,
@@ -233,7 +235,7 @@ struct WatchBackoff {
 impl WatchBackoff {
     const FIRST: Duration = Duration::from_millis(250);
     const LONGEST: Duration = Duration::from_secs(5);
-    /// Longer than the longest pause and the connect timeout.
+    /// The time without a failure that resets the count. Longer than the longest pause and the connect timeout.
     const QUIET: Duration = Duration::from_secs(20);
 }
 

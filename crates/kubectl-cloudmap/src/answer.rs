@@ -1,7 +1,8 @@
-//! The response of the function to a command, or one that was saved: the JSON as received, and its parsed form for tables and
-//! Markdown. The exit code is derived from it, as in `terraform plan -detailed-exitcode`. It is written as the format says:
-//! a table has colours if standard output is a terminal and NO_COLOR is not set. The texts of an answer are escaped when it is
-//! read, so only JSON is escaped here.
+//! The response of the function to a command, or a saved response: the JSON as received, and its parsed form for tables
+//! and Markdown. The exit code is derived from the response, as in `terraform plan -detailed-exitcode`. This module
+//! also writes the response in the requested format. A table has colours if standard output is a terminal and NO_COLOR
+//! is not set. The texts of the parsed form are escaped when the response is read, so only JSON and YAML are escaped
+//! here.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
@@ -98,7 +99,7 @@ impl FunctionAnswer<Report> {
         self.parsed.counts.held_back + of_clustersets
     }
 
-    /// The exit code: that of a plan shows whether there are changes, that of a sync whether they were made.
+    /// Returns the exit code. For a plan it shows whether there are changes, for a sync whether they were made.
     pub fn code(&self) -> Code {
         let Report { mode, ok, counts, .. } = self.parsed;
         let mut clustersets =
@@ -112,7 +113,7 @@ impl FunctionAnswer<Report> {
     }
 }
 
-/// Reads the answer to `verb` from the file in which its JSON was saved; `-` is the standard input.
+/// Reads an answer to `verb` from a file with its JSON; `-` is the standard input.
 pub fn read_saved<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Result<T, Error> {
     let name = || file.display().to_string();
     let text = read_text(file).map_err(|source| Error::Unreadable { file: name(), source })?;
@@ -121,7 +122,7 @@ pub fn read_saved<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Resul
     saved.map_err(|source| Error::NotThat { file: name(), verb, source })
 }
 
-/// The text of a file; `-` is the standard input.
+/// Reads the text of a file; `-` is the standard input.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read, or is in another encoding than UTF-8 and UTF-16 with a byte order mark.
@@ -138,8 +139,8 @@ pub fn read_text(file: &Path) -> io::Result<String> {
 
 const NO_TEXT: &str = "it is neither UTF-8 nor UTF-16 with a byte order mark: in PowerShell, | Out-File -Encoding utf8";
 
-/// The text of a file in UTF-8, or in UTF-16 with a byte order mark: that is what `>` of PowerShell 5 writes, and kubectl
-/// reads it.
+/// Decodes UTF-8, or UTF-16 with a byte order mark, which `>` of PowerShell 5 writes and kubectl reads. Returns `None`
+/// for any other encoding.
 fn decode(bytes: &[u8]) -> Option<String> {
     match bytes {
         [0xff, 0xfe, units @ ..] => decode_utf16(units, u16::from_le_bytes),
@@ -154,9 +155,9 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     String::from_utf16(&units).ok().filter(|_| rest.is_empty())
 }
 
-/// What a format other than JSON needs of an answer.
+/// An answer that can be shown in the formats other than JSON and YAML.
 pub trait Shown: Display {
-    /// A table; `wide` has more columns.
+    /// Returns the answer as a table. A `wide` table has more columns.
     fn table(&self, wide: bool) -> String {
         if wide { format!("{self:#}") } else { self.to_string() }
     }
@@ -165,7 +166,7 @@ pub trait Shown: Display {
         code_block(&self.to_string())
     }
 
-    /// The names in Cloud Map.
+    /// Returns the names in Cloud Map.
     fn names(&self) -> Vec<String>;
 }
 
@@ -174,7 +175,7 @@ impl Shown for Report {
         MarkdownPage(self).to_string()
     }
 
-    /// Those with changes.
+    /// Returns the names with changes.
     fn names(&self) -> Vec<String> {
         let services = self.clusters.iter().flat_map(|cluster| &cluster.services);
         let changed = services.filter(|service| service.changes().next().is_some());
@@ -190,7 +191,7 @@ impl Shown for explain::Explanation {
 }
 
 impl Shown for doctor::Checkup {
-    /// The clusters: it is about no name.
+    /// Returns the ARNs of the clusters, since a checkup is not about names.
     fn names(&self) -> Vec<String> {
         self.clusters.iter().map(|cluster| cluster.cluster.clone()).collect()
     }
@@ -221,7 +222,7 @@ impl Shown for status::Status {
     }
 }
 
-/// The members of a clusterset as a table of their own.
+/// Returns a Markdown table of the members of a clusterset.
 fn member_table(clusterset: &status::ClustersetStatus) -> String {
     let headings = status::MemberStatus::HEADINGS.join(" | ");
     let mut table = format!(
@@ -242,7 +243,7 @@ pub fn print(answer: &FunctionAnswer<impl Shown>, format: Format) -> Result<(), 
     write(&text(answer, format)?)
 }
 
-/// The output as it is written.
+/// Returns the output in this format.
 pub fn text(
     FunctionAnswer { value, parsed }: &FunctionAnswer<impl Shown>,
     format: Format,
@@ -256,7 +257,8 @@ pub fn text(
         Format::Yaml => {
             let yaml = serde_saphyr::to_string(value);
             let yaml = yaml.map_err(|error| Error::Yaml(Box::new(error)))?;
-            // Every JSON is YAML, and the writer of YAML leaves some characters as they are that turn a line round.
+            // The YAML writer does not escape some characters that change the direction of a line. All JSON is YAML, so
+            // the answer is then written as escaped JSON.
             let is_fine = escape_lines(&yaml, Output::Terminal) == yaml;
             if is_fine { yaml } else { json(value) }
         }
@@ -269,7 +271,7 @@ fn json(value: &Value) -> String {
     escape_lines(&format!("{value:#}\n"), Output::Json)
 }
 
-/// Writes a text to standard output. A closed pipe is no error: readers such as `head` close it early.
+/// Writes a text to standard output. A closed pipe is no error, since readers such as `head` close it early.
 pub fn write(text: &str) -> Result<(), Error> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
@@ -278,7 +280,7 @@ pub fn write(text: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether to use colours. <https://no-color.org>: any value but the empty one turns them off.
+/// Whether to use colours. Any value of NO_COLOR except the empty one turns them off: <https://no-color.org>.
 fn is_coloured() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !refused
@@ -297,7 +299,7 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 const MAGENTA: &str = "\x1b[35m";
 
-/// The table with the colour of each line's sign, as in Terraform. A line without a sign and without indentation is bold.
+/// Colours each line of a table by its sign, as Terraform does. A line without a sign and without indentation is bold.
 fn colour_lines(table: &str) -> String {
     table.split_inclusive('\n').map(colour_line).collect()
 }

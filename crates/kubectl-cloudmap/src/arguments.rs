@@ -1,5 +1,5 @@
-//! The command line, parsed by clap: the verbs, the options of several verbs, named as in kubectl and the AWS CLI, and those
-//! of pipelines. The doc comments here are the help texts.
+//! The command line, parsed by clap: the verbs and their options, which are named as in kubectl and the AWS CLI. The
+//! doc comments of the arguments are the help texts.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -285,7 +285,7 @@ impl From<ClustersArguments> for PlaceArguments {
     }
 }
 
-/// Parses `service/web`, in kubectl's spellings, or the bare name.
+/// Returns the name in `service/web` or another of kubectl's spellings, or a bare name.
 fn parse_service(text: &str) -> Result<String, String> {
     match text.split_once('/') {
         None => Ok(text.to_owned()),
@@ -376,19 +376,19 @@ fn timeout(text: &str) -> Result<Duration, String> {
     Duration::try_from(time).map_err(|error| error.to_string())
 }
 
-// The completion of `kubectl cloudmap` by Tab. kubectl's own completion, in bash, zsh and fish alike, runs a program
-// `kubectl_complete-cloudmap` with the words so far, and reads the choices from it, one a line, each with a description
-// after a tab, and in the last line what else the shell may offer.
+// The completion of `kubectl cloudmap` by Tab. kubectl's own completion runs a program `kubectl_complete-cloudmap` with
+// the words so far, in bash, zsh and fish alike. It reads the choices from the program's output, one a line, each with
+// a description after a tab. The last line is a directive: it names what else the shell may offer.
 // <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>
 
-/// That program.
+/// The program `kubectl_complete-cloudmap`.
 const PROGRAM: &str = "#!/bin/sh\nexec kubectl-cloudmap completion -- \"$@\"\n";
 
-/// Cobra's directives: the shell completes the names of files, or nothing.
+/// Cobra's directives: the shell also completes the names of files, or nothing else.
 const FILES: &str = ":0\n";
 const NOTHING_ELSE: &str = ":4\n";
 
-/// The choices for the last word; without any word that program.
+/// Returns the choices for the last word. Without a word it returns `PROGRAM`.
 pub fn choices(words: &[String]) -> String {
     let Some((last, before)) = words.split_last() else { return PROGRAM.to_owned() };
     let mut command = Arguments::command();
@@ -424,7 +424,7 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The option of this name, if a value follows it.
+/// Returns the option that `word` names, if the option takes a value.
 fn find_option<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
     let is_named = |option: &&Arg| {
         let long = option.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
@@ -444,7 +444,7 @@ fn values(option: &Arg, before: &str, begun: &str) -> String {
     lines(&format!("{before}{begun}"), possible)
 }
 
-/// The choices that begin as the word does.
+/// Returns the lines of all choices that begin with `begun`, and the directive.
 fn lines(begun: &str, choices: impl Iterator<Item = (String, String)>) -> String {
     let mut text = String::new();
     for (choice, help) in choices.filter(|(choice, _)| choice.starts_with(begun)) {
@@ -512,7 +512,7 @@ mod tests {
 mod completion_tests {
     use super::*;
 
-    /// The choices without their descriptions, and the directive.
+    /// Returns the choices without their descriptions, and the directive.
     fn chosen(words: &str) -> String {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let text = choices(&words);

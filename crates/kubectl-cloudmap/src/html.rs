@@ -1,8 +1,9 @@
 //! `report --html`: one self-contained page without a script, about the move of services from ECS to EKS. It is written
-//! from the answers of `status` and `plan`, and with an earlier status it shows the changes since then.
+//! from the answers of `status` and `plan`. With an earlier status it also shows the changes since then.
 //!
-//! Each row has the classes of its clusters (`PageClusters`). A link of the filter makes itself the page's `:target`, and a
-//! rule of the page then hides the rows of other clusters. On a phone a row becomes a card (`style.css`).
+//! Each row has the CSS classes of its clusters (`PageClusters`). A click on a link of the filter makes the link the
+//! page's `:target`, and a CSS rule then hides the rows of other clusters. On a phone a row becomes a card
+//! (`style.css`).
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +18,11 @@ use cloud_map_sync::report::Report;
 mod tests;
 
 const STYLE: &str = include_str!("html/style.css");
-/// How far services have moved, each a group of the page.
+/// The states of a service in the move. The page has a group for each state.
 const STATES: [&str; 6] =
     ["not read", "on ECS only", "on ECS and EKS", "on EKS only", "on neither", "without instances"];
 
-/// Requests status and plan, and writes the page to standard output.
+/// Requests the status and a plan, and writes the page to standard output.
 pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> {
     let arguments::ReportArguments { since, clusters, aws, html: _ } = arguments;
     let before = since.as_deref().map(|file| answer::read_saved(file, "status")).transpose()?;
@@ -40,11 +41,11 @@ pub struct HtmlPage<'a> {
     pub status: &'a Status,
     pub before: Option<&'a Status>,
     pub plan: &'a Report,
-    /// The time of both.
+    /// The time when the status and the plan were read.
     pub now: Timestamp,
 }
 
-/// Text from outside.
+/// Escapes text from outside.
 fn html(text: &str) -> String {
     escape(text, Output::Html)
 }
@@ -53,11 +54,11 @@ fn code(text: &str) -> String {
     format!("<code>{}</code>", html(text))
 }
 
-/// The clusters of a page by ARN.
+/// The ARNs of the clusters of a page. The index of an ARN is the number in its CSS class.
 struct PageClusters<'a>(BTreeSet<&'a str>);
 
 impl PageClusters<'_> {
-    /// The CSS classes of a row about these clusters.
+    /// Returns the CSS classes of a row about these clusters.
     fn classes(&self, clusters: &BTreeSet<&str>) -> String {
         let all = self.0.iter().enumerate();
         let classes =
@@ -65,7 +66,7 @@ impl PageClusters<'_> {
         join(classes, " ")
     }
 
-    /// A cluster's name, or its ARN if another one has the same name.
+    /// Returns a cluster's name, or its ARN if another cluster of the page has the same name.
     fn label(&self, cluster: &str) -> String {
         let name = |arn: &str| ClusterArn::parse(arn).map(|arn| arn.name().to_owned());
         let named =
@@ -138,7 +139,7 @@ impl HtmlPage<'_> {
         self.status.registries.iter().flat_map(|registry| &registry.services)
     }
 
-    /// Those of the plan, and those that have instances.
+    /// Returns the clusters of the status and of the plan, and the clusters that have instances.
     fn clusters(&self) -> PageClusters<'_> {
         let planned = self.plan.clusters.iter().map(|cluster| &cluster.cluster);
         let clusters = self.status.clusters.iter().chain(planned).map(String::as_str);
@@ -149,14 +150,14 @@ impl HtmlPage<'_> {
         )
     }
 
-    /// The CSS classes of a bar's parts with their labels, and the instances of each.
+    /// Returns the CSS class, the label and the number of instances of each part of a bar.
     fn parts(&self, split: Split) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
         let classes = ["eks", "other", "ecs", "tools", "unknown"];
         let parts = classes.into_iter().zip(self.status.parties()).zip(split);
         parts.map(|((class, label), count)| (class, label, count))
     }
 
-    /// A bar with the share of each kind of party, and the same as text.
+    /// Returns a bar with the share of each kind of party, and a legend with the numbers.
     fn bar(&self, split: Split) -> String {
         let mut bar = String::new();
         let mut text = String::new();
@@ -192,7 +193,7 @@ impl HtmlPage<'_> {
         writeln!(f, "</section>\n<div class=\"whole\">{}</div>", self.bar(sum))
     }
 
-    /// The read errors. They come first, since all numbers below exclude the unread parts.
+    /// Writes the read errors. They come first, since the numbers below exclude the unread parts.
     fn write_problems(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         let registries =
             self.status.registries.iter().filter_map(|registry| registry.error.as_ref());
@@ -261,7 +262,7 @@ impl HtmlPage<'_> {
         }
     }
 
-    /// The changes since the earlier status; empty if there are none.
+    /// Returns the changes of a service since the earlier status. Empty if there is no change or no earlier status.
     fn since(&self, service: &ServiceStatus) -> String {
         let Some(before) = self.before else { return String::new() };
         let mut services = before.registries.iter().flat_map(|registry| &registry.services);
@@ -278,7 +279,7 @@ impl HtmlPage<'_> {
         join(changes, ", ")
     }
 
-    /// The lines about what is held back or remarked, each with its cluster.
+    /// Returns the lines with a reason, about held-back requests and remarks, each with its cluster.
     fn reasons(&self) -> impl Iterator<Item = (&str, &Line)> {
         self.plan.clusters.iter().flat_map(|cluster| {
             let lines = cluster.all_lines().filter(|line| line.has_reason());
@@ -333,7 +334,7 @@ impl HtmlPage<'_> {
         writeln!(f, "</section>")
     }
 
-    /// For each member of a clusterset the lines that the plan's table has about its exports, imports and conflicts.
+    /// Writes for each member of a clusterset the lines of the plan's table about its exports, imports and conflicts.
     fn write_clustersets(&self, f: &mut Formatter<'_>, clusters: &PageClusters<'_>) -> fmt::Result {
         let members = self.plan.clusters.iter();
         let members: Vec<_> = members
@@ -368,7 +369,7 @@ impl HtmlPage<'_> {
     }
 }
 
-/// The instances of a service by the cluster's ARN in their marks.
+/// Returns the number of instances of a service for each cluster whose ARN is in their marks.
 fn counts_by_cluster(service: &ServiceStatus) -> impl Iterator<Item = (&str, usize)> {
     let of_clusters = service.instances.iter().filter(|share| share.by == ShareOf::Cluster);
     of_clusters.filter_map(|share| Some((share.name.as_deref()?, share.count)))

@@ -3,11 +3,11 @@
 //! ```text
 //! arguments ─> place (kubeconfig) ─> request ─> answer ─> exit code
 //!                                    │ by Lambda's Invoke, or by the same handler in this process
-//!                                    └ wait: what a verb does beside
+//!                                    └ wait: repeats the action plan
 //! ```
 //!
-//! Every verb is an action of the function, but for four that need none: `diff`, `validate`, `admission` and `completion`. No
-//! rule is decided here. The function is built without this module.
+//! Every verb runs actions of the function, except four that need no function: `diff`, `validate`, `admission` and
+//! `completion`. This crate decides no rule. The function is built without it.
 
 mod answer;
 pub mod arguments;
@@ -43,7 +43,7 @@ use outside::{Output, escape};
 use place::RequestedScope;
 use request::{FunctionRequest, request};
 
-/// The error of a verb without an answer: one of this crate's modules.
+/// The error of a verb that has no answer. Each module of this crate has its own error type.
 type Error = Box<dyn std::error::Error>;
 
 /// Runs the command line.
@@ -52,7 +52,7 @@ pub async fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(refusal) => {
             let shown = refusal.print();
-            // 2 means changes to make, so a mistake on the command line is 1.
+            // clap's own exit code 2 means changes to make here, so a mistake on the command line is 1.
             let fine = !refusal.use_stderr() && shown.is_ok();
             return Code::from_success(fine).into();
         }
@@ -127,10 +127,11 @@ async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
     Ok(Code::from_success(checkup.parsed.ok))
 }
 
-// The verb `status`: of all Cloud Map services, of one, or of those of one Cloud Map namespace. The function reads all of
-// them, since the list of services has the namespaces of all; what is not asked for is left out of its answer here.
+// The verb `status`: of all Cloud Map services, of one, or of all in one Cloud Map namespace. The function always reads
+// all services, since the list of services has those of all namespaces. The other services are removed from its answer
+// here.
 
-/// Shows the status, without the services that are not asked for. A name that is not there is an error.
+/// Shows the status of the requested Cloud Map services. A requested name that does not exist is an error.
 async fn status(shown: ShownArguments) -> Result<Code, Error> {
     let StatusArguments { clusters, output } = shown.status;
     let place = place::resolve(&clusters.into())?;
@@ -151,8 +152,9 @@ async fn status(shown: ShownArguments) -> Result<Code, Error> {
     Ok(Code::from_success(status.ok))
 }
 
-/// Leaves all Cloud Map services but those asked for out of an answer of `status`, and the members of clustersets, which are
-/// no names. `name` may begin with its namespace, which must be `namespace` if that is given, too.
+/// Removes all Cloud Map services that do not match from an answer of `status`. If there is a filter, it also removes
+/// the members of clustersets, which have no name. `name` may begin with its namespace. If `namespace` is also given,
+/// both must match.
 fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
     if name.is_none() && namespace.is_none() {
         return;
@@ -178,10 +180,10 @@ fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
     }
 }
 
-// The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the terminal,
-// and carries the plan out if the word matches. Without a terminal only `--yes` approves.
+// The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the
+// terminal, and carries the plan out if the word matches. Without a terminal only `--yes` approves.
 
-/// The approval could not be read.
+/// The error of an approval that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read from the terminal")]
 struct Terminal(#[source] io::Error);
@@ -211,7 +213,7 @@ async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error
         return carry_out(&purge.output, plan).await;
     }
     let planned = run_and_print::<Report>(&purge.output, &plan).await?;
-    // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
+    // Another cluster may have the same name, so the word to type is the ARN of the planned cluster.
     let arn =
         planned.parsed.clusters.first().map(|cluster| cluster.cluster.clone()).unwrap_or_default();
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
@@ -241,13 +243,13 @@ async fn confirm(confirm: Approved) -> Result<Code, Error> {
     carry_out(&confirm.output, command).await
 }
 
-/// Carries out a plan. The action `confirm` is no plan without the field, and does not have it.
+/// Carries out a plan by the field `confirm`. The action `confirm` does not have this field: it always carries out.
 async fn carry_out(output: &OutputArguments, plan: FunctionRequest) -> Result<Code, Error> {
     let command = &FunctionRequest { confirm: plan.action != "confirm", ..plan };
     Ok(run_and_print::<Report>(output, command).await?.code())
 }
 
-/// Reads a word from the terminal. The action is approved if the word matches.
+/// Reads a word from the terminal, and returns whether it approves the action, which it does if it is `word`.
 fn read_approval(action: &str, word: &str) -> Result<bool, Error> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         eprintln!("nothing was changed; approve with --yes");
@@ -273,7 +275,7 @@ async fn ask<T: DeserializeOwned>(
     Ok(FunctionAnswer::read(request(aws, command).await?)?)
 }
 
-/// The same, and prints the answer to standard output.
+/// Runs a command, reads its answer, and prints it to standard output.
 async fn run_and_print<T: DeserializeOwned + Shown>(
     output: &OutputArguments,
     command: &FunctionRequest,

@@ -1,6 +1,7 @@
-//! The verbs about manifests, which need neither the function nor a cluster. `validate` judges the annotations of their
-//! Services by the parsers of the function, for pipelines, before anything is applied. `admission` prints the policy by which
-//! an API server refuses a Service with a wrong annotation, for another prefix of the annotations, or as a warning.
+//! The verbs about manifests, which need neither the function nor a cluster. `validate` checks the annotations of
+//! Services with the parsers of the function, so that a pipeline finds mistakes before it applies a manifest.
+//! `admission` prints the policy by which an API server refuses a Service with a wrong annotation. Its options set
+//! another prefix of the annotations, or only warn.
 
 use crate::answer::read_text;
 use crate::arguments::{AdmissionArguments, Validate};
@@ -17,10 +18,10 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-/// The namespace of Services whose manifest names none.
+/// The namespace of a Service whose manifest names no namespace.
 const NO_NAMESPACE: &str = "default";
 
-/// A manifest could not be read.
+/// The error of a manifest that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read {}", .path.display())]
@@ -31,15 +32,15 @@ pub enum Error {
     Service { path: PathBuf, name: String, source: serde_json::Error },
 }
 
-/// The judgement of all manifests.
+/// The verdicts on all manifests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ManifestVerdicts {
     services: Vec<JudgedService>,
-    /// The Kubernetes objects, with those of lists.
+    /// The number of Kubernetes objects, with the items of lists.
     objects: usize,
-    /// The objects that are no Services, by API version and kind.
+    /// The number of objects that are no Services, by API version and kind.
     others: BTreeMap<String, usize>,
-    /// The documents that are no Kubernetes objects, each with its file.
+    /// A line for each document or item that is no Kubernetes object, with its file.
     unread: Vec<String>,
 }
 
@@ -48,18 +49,19 @@ pub struct ManifestVerdicts {
 struct JudgedService {
     name: String,
     problems: Vec<String>,
-    /// Remarks that are no mistakes.
+    /// Remarks, which do not make the Service invalid.
     notes: Vec<String>,
 }
 
 impl ManifestVerdicts {
-    /// Whether no Service has a problem. Nothing is valid if no object was read, as from a program that failed.
+    /// Whether objects were read and no Service has a problem. Empty input is invalid: the program that should have
+    /// written the manifests may have failed.
     pub fn is_valid(&self) -> bool {
         self.objects > 0 && self.services.iter().all(|service| service.problems.is_empty())
     }
 
     fn read(&mut self, text: &str, path: &Path, reading: &AnnotationSettings) -> Result<(), Error> {
-        // An error is one line.
+        // Without a snippet an error is one line.
         let options = serde_saphyr::options! { with_snippet: false };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
             .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
@@ -72,7 +74,7 @@ impl ManifestVerdicts {
         Ok(())
     }
 
-    /// Adds an object, or those of a list: a `List`, one of a kind such as `ServiceList`, or a list of lists.
+    /// Adds an object, or the items of a list: a `List`, a list of one kind such as `ServiceList`, or a list of lists.
     fn add(
         &mut self,
         object: &Value,
@@ -133,10 +135,11 @@ impl Display for ManifestVerdicts {
     }
 }
 
-/// Judges all Services in these files; `-` is the standard input.
+/// Judges all Services in the files of the arguments; `-` is the standard input.
 ///
 /// # Errors
-/// Returns an error if a file cannot be read.
+/// Returns an error if a file cannot be read, is no YAML, or has a Service with a field of another type than in the
+/// API.
 pub fn judge(arguments: &Validate) -> Result<ManifestVerdicts, Error> {
     let reading = AnnotationSettings { prefix: arguments.prefix.clone(), default_namespace: None };
     let mut judged = ManifestVerdicts::default();
@@ -147,7 +150,7 @@ pub fn judge(arguments: &Validate) -> Result<ManifestVerdicts, Error> {
     Ok(judged)
 }
 
-/// An item of a list. The API server leaves out the kind of the items of a list of one kind.
+/// Returns an item of a list with its version and kind, which the API server omits in a list of one kind.
 fn with_kind<'a>(item: &'a Value, version: &str, kind: &str) -> Cow<'a, Value> {
     match item.as_object() {
         Some(fields) if !kind.is_empty() && !fields.contains_key("kind") => {
@@ -172,7 +175,7 @@ fn parse(object: &Value) -> serde_json::Result<Service> {
     Ok(service)
 }
 
-/// `None` if the Service is not annotated.
+/// Judges a Service. Returns `None` if it is not annotated.
 fn judge_service(
     service: &Service,
     object: &Value,
@@ -204,8 +207,8 @@ fn missing_port(published: &PublishedService, port: &PortReference) -> Option<St
     published.port(port).is_none().then(|| format!("port {port} is not a port of the Service"))
 }
 
-/// A remark on each hostname that repeats the annotated namespace. An id, an ARN and the cluster's default name no namespace
-/// here, and the kind of the namespace is not known either.
+/// Returns a remark on each hostname that ends in the annotated namespace's name. An id, an ARN or a missing annotation
+/// gives no name here. The kind of the namespace is not known either, so the remark is conditional.
 fn repeated_namespaces(
     service: &Service,
     published: &PublishedService,
@@ -224,18 +227,18 @@ fn repeated_namespaces(
     repeated.map(|repeated| format!("if {namespace} is a DNS namespace, {repeated}")).collect()
 }
 
-/// A remark on each annotation that the function does not read.
+/// Returns a remark on each annotation that has the prefix but that the function does not read.
 fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
     let unknown = annotation::unknown_keys(&service.metadata.annotations, prefix);
     unknown.map(|key| format!("the function reads no annotation {key}")).collect()
 }
 
-/// The file for the default prefix.
+/// The policy for the default prefix.
 const POLICY: &str = include_str!("../../../deploy/admission.yaml");
 
-/// The policy for these arguments.
+/// Returns the policy for these arguments.
 pub fn policy(arguments: &AdmissionArguments) -> String {
-    // The usage in its head stays as it is.
+    // The head of the file has the usage, and is not changed.
     let (head, objects) = POLICY.split_once("\napiVersion").unwrap_or_default();
     let mut objects = objects.replace(ANNOTATION_PREFIX, &arguments.prefix);
     if arguments.warn {

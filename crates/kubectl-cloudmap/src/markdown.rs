@@ -1,7 +1,7 @@
-//! Reports as Markdown, for a pull request or a ticket. One report has a heading for each cluster, a table with a row for
-//! each change, each held-back request and each name that was not read, and the lines of its exports and imports. The verb
-//! `diff` compares the rows of two plans of the same scope, such as those with the settings before and after a pull
-//! request, and shows those that only one of them has.
+//! Reports as Markdown, for a pull request or a ticket. A report has a heading for each cluster, a table with a row for
+//! each change, each held-back request and each name that was not read, and the lines of its exports and imports. The
+//! verb `diff` compares two plans of the same scope, such as plans with the settings before and after a pull request,
+//! and shows the rows that only one of them has.
 
 #[cfg(test)]
 mod tests;
@@ -53,7 +53,8 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     cluster.guard.iter().try_for_each(|guard| writeln!(f, "> {}\n", cell(&guard.detail)))
 }
 
-/// The exports and imports of a cluster. In a code block, since Markdown would take the signs for marks of its own.
+/// Writes the exports and imports of a cluster in a code block, since Markdown would interpret the signs of their
+/// lines.
 fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fmt::Result {
     let clusterset = report.clusterset.as_deref();
     let member = report.cluster_id.as_deref();
@@ -78,15 +79,15 @@ fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {
     writeln!(f)
 }
 
-/// Text in a cell, heading or paragraph.
+/// Escapes text for a cell, heading or paragraph.
 pub fn cell(text: &str) -> String {
     escape(text, Output::Markdown)
 }
 
-/// A line about one name, instance or Service. A part that it does not have is empty.
+/// A row of a table, about one name, instance or Service. A column without a value is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
-    /// The kind of change, or another word of a line.
+    /// The kind of change, or another word for what the row is about, such as `unchanged` or `guard`.
     verb: String,
     /// The namespace and name in Cloud Map.
     name: String,
@@ -97,7 +98,7 @@ struct Row {
 }
 
 impl Row {
-    /// A row about no instance and no Kubernetes Service.
+    /// Returns a row without an instance and a Kubernetes Service.
     fn about(verb: &str, name: &str, detail: &str) -> Self {
         Self {
             verb: verb.to_owned(),
@@ -108,7 +109,7 @@ impl Row {
         }
     }
 
-    /// The columns of a table.
+    /// Returns the columns of the row, separated by pipes.
     fn cells(&self) -> String {
         let Self { verb, name, instance, service, detail } = self;
         [verb, name, instance, service, detail].map(|text| cell(text)).join(" | ")
@@ -128,7 +129,7 @@ impl Row {
     }
 }
 
-/// The rows of a cluster's Cloud Map services, and of the lines that belong to none.
+/// Returns the rows of a cluster's Cloud Map services, and of the lines that belong to no Cloud Map service.
 fn of_cluster(cluster: &ClusterReport) -> Vec<Row> {
     let unplaced = cluster.lines.iter().map(|line| Row::of("", line));
     cluster.services.iter().flat_map(of_service).chain(unplaced).collect()
@@ -138,12 +139,13 @@ fn of_service(service: &ServiceReport) -> Vec<Row> {
     service.lines.iter().map(|line| Row::of(&service.place(), line)).collect()
 }
 
-/// The exports and imports of a cluster, a line each: they are about objects of Kubernetes, not about names.
+/// Returns a line for each export and import of a cluster. They have no rows, since they are about objects of
+/// Kubernetes and not about names.
 fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
     report.lines_in_order().into_iter().map(Line::to_string).collect()
 }
 
-/// The reason for which a change was not made, behind its detail.
+/// Returns the reason why a change was not made, to follow the detail of the change. Empty for any other outcome.
 fn outcome(result: &Outcome) -> String {
     match result {
         Outcome::Failed { error } => format!("; failed: {error}"),
@@ -176,7 +178,7 @@ fn read_plan(file: &std::path::Path) -> Result<Report, Error> {
 pub struct PlanDifference {
     before: Report,
     after: Report,
-    /// By cluster. A cluster that both see alike is absent.
+    /// The different rows by cluster. A cluster without a difference is absent.
     clusters: BTreeMap<String, Vec<(Side, Row)>>,
 }
 
@@ -187,13 +189,13 @@ enum Side {
     Before,
     #[error("only after")]
     After,
-    /// Both, with different details.
+    /// Both plans, with different details.
     #[error("differs")]
     Both,
 }
 
 impl PlanDifference {
-    /// Returns an error for two plans of different scopes.
+    /// Compares two plans. Returns an error if their scopes differ.
     pub fn between(before: Report, after: Report) -> Result<Self, String> {
         if before.scope != after.scope {
             return Err(format!(
@@ -222,12 +224,13 @@ impl PlanDifference {
     }
 }
 
-/// The scope of a plan, for people.
+/// Returns the scope of a plan, for people.
 fn scope(plan: &Report) -> &str {
     plan.scope.as_deref().unwrap_or("no scope")
 }
 
-/// The rows that only one list has. A row that differs by its detail alone is one row with both details.
+/// Returns the rows that only one list has. Two rows that differ only in their details become one row with both
+/// details.
 fn different_rows([before, after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
     let mut lines: BTreeMap<_, [Vec<Row>; 2]> = BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {
@@ -256,7 +259,7 @@ fn of_one_key([mut before, mut after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
     before.chain(after.into_iter().map(|row| (Side::After, row))).collect()
 }
 
-/// The rows of a plan, by cluster.
+/// Returns the rows of a plan by cluster.
 fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
     let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for cluster in &plan.clusters {
@@ -269,7 +272,8 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
     rows
 }
 
-/// The rows of a cluster, with those about all of it, and its names without a change: another plan may not have them.
+/// Returns all rows of a cluster: also the rows about the whole cluster, and a row for each name with unchanged
+/// instances, which the other plan may lack.
 fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
     let mut rows = of_cluster(cluster);
     rows.push(Row::about("cluster", "", "planned"));
@@ -284,7 +288,7 @@ fn unchanged(service: &ServiceReport) -> Row {
     Row::about("unchanged", &service.place(), &count(service.unchanged, "instance"))
 }
 
-/// Without its times, by which two plans of the same loss differ.
+/// Returns the row of a guard, without its times, in which two plans of the same loss differ.
 fn of_guard(guard: &GuardReport) -> Row {
     let GuardReport { state, loss, instances, .. } = guard;
     Row::about("guard", "", &format!("{state}: {loss} of {instances} instances"))

@@ -1,8 +1,8 @@
-//! Text from outside, such as annotations, manifests and errors of AWS, as each kind of output may show it. It stays on
-//! its line, moves no cursor, and nothing of it is live in Markdown or HTML.
+//! Escapes text from outside, such as annotations, manifests and errors of AWS, for each kind of output. The escaped
+//! text stays on its line, does not move the cursor, and has no active part in Markdown or HTML.
 //!
-//! A text of an answer is escaped for the terminal when the answer is read (`clean`), so that no table can have a raw
-//! one. The other kinds come on top, where a page or a comment is written.
+//! The texts of an answer are escaped for the terminal when the answer is read (`clean`), so that no table can contain
+//! raw text. The other escapes are added when a page or a comment is written.
 
 use std::fmt::Write as _;
 
@@ -19,12 +19,12 @@ pub enum Output {
     CodeBlock,
     /// A cell, heading or paragraph of Markdown.
     Markdown,
-    /// A line of JSON that is already written: the value stays the same.
+    /// A line of JSON text. The escaped text has the same JSON value.
     Json,
     Html,
 }
 
-/// The text as this kind of output may show it.
+/// Escapes a text for this kind of output.
 pub fn escape(text: &str, output: Output) -> String {
     match output {
         Output::Terminal => printable(text),
@@ -36,7 +36,7 @@ pub fn escape(text: &str, output: Output) -> String {
     }
 }
 
-/// Each line of a text that this program has laid out.
+/// Escapes each line of a text whose line breaks this program has written.
 pub fn escape_lines(text: &str, output: Output) -> String {
     text.split_inclusive('\n')
         .map(|line| {
@@ -46,13 +46,13 @@ pub fn escape_lines(text: &str, output: Output) -> String {
         .collect()
 }
 
-/// The text of an answer as a code block of Markdown.
+/// Returns the text of an answer as a code block of Markdown.
 pub fn code_block(text: &str) -> String {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     format!("```text\n{}{end}```\n", escape_lines(text, Output::CodeBlock))
 }
 
-/// The value with each text as a terminal may show it.
+/// Returns the value with each text and each key escaped for a terminal.
 pub fn clean(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(escape(text, Output::Terminal)),
@@ -66,14 +66,15 @@ pub fn clean(value: &Value) -> Value {
     }
 }
 
-/// A word with the space behind it. One that a forge may turn into a link, a mention or a reference becomes code:
-/// forges look for these in the finished text, in which a backslash or an entity is gone.
+/// Escapes a word and the space after it. A word that a forge may turn into a link, a mention or a reference becomes
+/// code: forges search for these words in the rendered text, which no longer has backslashes and entities.
 fn markdown_word(word: &str) -> String {
     if !may_be_live(word) {
         return word.chars().map(markdown_letter).collect();
     }
     let (word, space) = word.strip_suffix(' ').map_or((word, ""), |word| (word, " "));
-    // A pipe ends a table's cell in code, too, and its backslash would be seen in code outside of a table.
+    // A pipe ends a table's cell even in code, and outside of a table its backslash would be visible in code. So the
+    // parts between pipes are code, and the pipes are not.
     let parts = word.split('|').map(|part| match part.replace('`', "'") {
         empty if empty.is_empty() => empty,
         part => format!("`{part}`"),
@@ -97,7 +98,7 @@ fn markdown_letter(letter: char) -> String {
     }
 }
 
-/// Those letters are a part of a JSON string, since JSON has none of them outside of one.
+/// Escapes a letter that is not printable. Such a letter is always in a JSON string, since JSON allows none elsewhere.
 fn json_letter(letter: char) -> String {
     let mut text = letter.to_string();
     if printable(&text) != text {

@@ -1,9 +1,11 @@
-//! The scope of a command line: a cluster by kubectl's context, or by name, with a namespace and a Service. `request`
-//! puts it into the payload.
+//! The scope of a command line: a cluster by kubectl's context or by name, a namespace and a Service. `request` puts it
+//! into the payload.
 //!
-//! `aws eks update-kubeconfig` names cluster and context by the cluster's ARN; with eksctl and renamed contexts the name is in
-//! the arguments of the credential command. For a local cluster on Outposts the command has the cluster's id, which is
-//! in no other place, so the name that eksctl gives the cluster is used. A name is that of one cluster in each Region, so the Region is searched, too.
+//! `aws eks update-kubeconfig` names the cluster and the context by the cluster's ARN. In a kubeconfig of eksctl, and
+//! if a context was renamed, the cluster's name is in the arguments of the credential command. For a local cluster on
+//! Outposts this command has only the cluster's id, from which no name follows, so the name that eksctl gives the
+//! cluster is used. Clusters in different Regions may have the same name, so the kubeconfig is also searched for the
+//! Region.
 
 use std::env;
 use std::ffi::OsStr;
@@ -20,12 +22,12 @@ use cloud_map_sync::model::{ClusterArn, is_region};
 #[cfg(test)]
 mod tests;
 
-/// The scope of a command. Without a name it covers everything.
+/// The scope of a command. A field that is `None` does not limit the scope.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RequestedScope {
     pub cluster: Option<String>,
-    /// The Region of a cluster by name, if its context has it.
+    /// The Region of a cluster that is given by name. `None` if the kubeconfig does not have the Region.
     pub region: Option<String>,
     pub namespace: Option<String>,
     pub service: Option<String>,
@@ -45,12 +47,12 @@ pub enum Error {
     NoCurrentContext,
     #[error("the context {0:?} does not name an EKS cluster: set --cluster")]
     NotEks(String),
-    /// The function knows a local cluster on Outposts by its name and its ARN.
+    /// The function knows a local cluster on Outposts only by its name and its ARN.
     #[error(
         "the context {0:?} names a local cluster on Outposts by its id alone: set --cluster NAME, or the cluster's ARN"
     )]
     LocalClusterById(String),
-    /// A cluster's name without its Region may be that of another cluster.
+    /// A cluster in another Region may have the same name.
     #[error(
         "the context {0:?} does not name the Region of its cluster, and a cluster of the same name may be in another \
          Region: set --cluster to the ARN of the cluster"
@@ -98,11 +100,11 @@ fn read_context(arguments: &arguments::PlaceArguments) -> Result<Context, Error>
     })
 }
 
-/// The environment variable of kubectl with a list of files.
+/// kubectl's environment variable with a list of kubeconfig files.
 const KUBECONFIG: &str = "KUBECONFIG";
 
-/// Merges the files of a list; the first one that names a cluster, a user or a context wins. As for kubectl, files that
-/// do not exist are passed over, unless all of them are missing: then the error is that of the first one.
+/// Merges the files of a list. The first file that names a cluster, a user or a context wins. As in kubectl, missing
+/// files are skipped. If all files are missing, the error is that of the first one.
 fn read_list(list: &OsStr) -> Result<Kubeconfig, KubeconfigError> {
     let mut merged: Option<Kubeconfig> = None;
     let mut missing = None;
@@ -128,7 +130,7 @@ fn read_list(list: &OsStr) -> Result<Kubeconfig, KubeconfigError> {
 }
 
 impl From<KubeconfigError> for Error {
-    /// The client's own sentence about a file quotes its path twice, and says the cause once more than the chain does.
+    /// Replaces kube's error about a file, which has the path twice, and repeats the cause that the chain also has.
     fn from(error: KubeconfigError) -> Self {
         match error {
             KubeconfigError::ReadConfig(cause, file) => Self::KubeconfigFile(cause, file),
@@ -138,7 +140,7 @@ impl From<KubeconfigError> for Error {
 }
 
 impl RequestedScope {
-    /// Whether it means one cluster: by ARN, or by name and Region.
+    /// Whether the scope identifies one cluster, by ARN or by name and Region.
     pub fn is_one_cluster(&self) -> bool {
         let is_arn =
             self.cluster.as_deref().is_some_and(|cluster| ClusterArn::parse(cluster).is_some());
@@ -158,23 +160,23 @@ impl fmt::Display for RequestedScope {
 pub struct Context {
     pub name: String,
     pub cluster: ContextCluster,
-    /// The Region of a cluster by name, if the kubeconfig has it.
+    /// The Region of a cluster that is given by name. `None` if the kubeconfig does not have the Region.
     pub region: Option<String>,
-    /// The default namespace of kubectl.
+    /// The namespace that kubectl uses by default with this context.
     pub namespace: String,
 }
 
-/// The cluster of a context, as far as the kubeconfig names it.
+/// The cluster of a context, as far as the kubeconfig identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContextCluster {
     /// An EKS cluster's ARN, or its name.
     Named(String),
-    /// A local cluster on Outposts of which only the id is known.
+    /// A local cluster on Outposts. The kubeconfig has only its id.
     LocalById,
     NotEks,
 }
 
-/// Finds a context, or the current one; `None` if it does not exist.
+/// Finds the context `name`, or else the current context. Returns `None` if it does not exist.
 pub fn find_context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Context> {
     let name = name.or(kubeconfig.current_context.as_deref()).filter(|name| !name.is_empty())?;
     let found = kubeconfig.contexts.iter().find(|context| context.name == name)?;
@@ -182,11 +184,11 @@ pub fn find_context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Conte
     let user = kubeconfig.auth_infos.iter().find(|user| Some(&user.name) == context.user.as_ref());
     let exec = user.and_then(|user| user.auth_info.as_ref()?.exec.as_ref());
     let in_command = exec.and_then(cluster_in_command);
-    // A person may rename a context, and then its name is no proof against the command.
+    // A person may have renamed the context, so an ARN as its name must agree with the credential command.
     let is_fitting = |arn: &ClusterArn| match &in_command {
         None => true,
         Some(CommandCluster::Name(name)) => name == arn.name(),
-        // An id is no proof of a name.
+        // The id of the command cannot confirm the ARN.
         Some(CommandCluster::LocalId) => false,
     };
     let arn = ClusterArn::parse(&context.cluster)
@@ -220,10 +222,10 @@ enum CommandCluster {
     LocalId,
 }
 
-/// The cluster in the arguments of `aws eks get-token` or `aws-iam-authenticator token`.
+/// Returns the cluster in the arguments of `aws eks get-token` or `aws-iam-authenticator token`.
 ///
-/// `--cluster-id` of the AWS CLI is the id of a local cluster. That of aws-iam-authenticator is the name of any other
-/// cluster, too.
+/// `--cluster-id` of the AWS CLI is the id of a local cluster. `--cluster-id` of aws-iam-authenticator is the id of a
+/// local cluster, or the name of any other cluster.
 fn cluster_in_command(exec: &ExecConfig) -> Option<CommandCluster> {
     let command = exec.command.as_deref().unwrap_or_default();
     let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -243,14 +245,14 @@ fn cluster_in_command(exec: &ExecConfig) -> Option<CommandCluster> {
     }
 }
 
-/// Whether a text has the form of the ids that EKS gives local clusters.
+/// Whether a text has the form of a UUID, as the ids that EKS gives local clusters.
 fn is_uuid(text: &str) -> bool {
     let lengths = text.split('-').map(str::len);
     lengths.eq([8, 4, 4, 4, 12])
         && text.chars().all(|letter| letter == '-' || letter.is_ascii_hexdigit())
 }
 
-/// The Region in the host name of EKS' endpoint: `HASH.gr7.REGION.eks.amazonaws.com`.
+/// Returns the Region in the host name of the cluster's endpoint, `HASH.gr7.REGION.eks.amazonaws.com`.
 fn region_of_server(kubeconfig: &Kubeconfig, cluster: &str) -> Option<String> {
     let named = kubeconfig.clusters.iter().find(|named| named.name == cluster)?;
     let server = named.cluster.as_ref()?.server.as_deref()?;
@@ -259,18 +261,18 @@ fn region_of_server(kubeconfig: &Kubeconfig, cluster: &str) -> Option<String> {
     Some(before.rsplit_once('.')?.1.to_owned())
 }
 
-/// The name in the one that eksctl gives a cluster: `NAME.REGION.eksctl.io`.
+/// Returns the cluster's name in the name that eksctl gives it in a kubeconfig, `NAME.REGION.eksctl.io`.
 fn name_of_eksctl(cluster: &str) -> Option<String> {
     let (name, region) = cluster.strip_suffix(".eksctl.io")?.rsplit_once('.')?;
     (!name.is_empty() && is_region(region)).then(|| name.to_owned())
 }
 
-/// The Region in the name that eksctl gives a cluster: `NAME.REGION.eksctl.io`.
+/// Returns the Region in the name that eksctl gives a cluster in a kubeconfig, `NAME.REGION.eksctl.io`.
 fn region_of_eksctl(cluster: &str) -> Option<String> {
     Some(cluster.strip_suffix(".eksctl.io")?.rsplit_once('.')?.1.to_owned())
 }
 
-/// The Region of the credential command: of its option, or of its environment, in the order of the AWS CLI.
+/// Returns the Region of the credential command, from its option or else its environment, in the order of the AWS CLI.
 fn region_in_command(exec: &ExecConfig) -> Option<String> {
     let option = option_value(exec.args.as_deref().unwrap_or_default(), "--region");
     let environment = exec.env.as_deref().unwrap_or_default();
@@ -282,7 +284,7 @@ fn region_in_command(exec: &ExecConfig) -> Option<String> {
     option.or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"))
 }
 
-/// The value of an option: `--option value` or `--option=value`.
+/// Returns the value of an option, in the form `--option value` or `--option=value`.
 fn option_value(arguments: &[String], option: &str) -> Option<String> {
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {

@@ -1,6 +1,6 @@
-//! A request to the function: an action with its scope is the payload of a direct invocation (`FunctionRequest`). The deployed
-//! function runs it, through Lambda, or with `--local` the same handler in this process, with the credentials of the
-//! terminal. Meanwhile standard error has a line with the progress, if it is a terminal.
+//! A request to the function: the payload of a direct invocation, with an action and its scope (`FunctionRequest`). The
+//! deployed function runs it through Lambda. With `--local` the same handler runs in this process, with the credentials
+//! of the terminal. Meanwhile standard error shows a line with the progress if it is a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use cloud_map_sync::report::RELEASE;
 use cloud_map_sync::settings::{self, LoadError, Settings};
 use cloud_map_sync::time::Deadline;
 
-/// Lambda's longest timeout of a function, and some time for the response.
+/// Lambda's longest timeout of a function, 15 min, and 30 s for the response.
 pub const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
 /// The timeout of a run in this process without a deployed function.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -50,7 +50,7 @@ pub enum Error {
     FailedHere(#[source] FunctionError),
 }
 
-/// A command, as its payload has it.
+/// A command for the function. `payload` serialises it.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionRequest {
@@ -59,24 +59,24 @@ pub struct FunctionRequest {
     pub place: RequestedScope,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
-    /// The Cloud Map to purge; absent: all.
+    /// The Cloud Map to purge, as `ACCOUNT/REGION`. `None` for every Cloud Map in the settings.
     pub registry: Option<String>,
     /// Whether to carry out the plan.
     #[serde(skip_serializing_if = "Not::not")]
     pub confirm: bool,
-    /// Whether the status is of what the installation created, and has no instance.
+    /// Whether the status has only the Cloud Map services that this installation created and that have no instance.
     #[serde(skip_serializing_if = "Not::not")]
     pub created: bool,
 }
 
 impl FunctionRequest {
-    /// A command without optional fields.
+    /// Returns a command without optional fields.
     pub fn new(action: &'static str, place: RequestedScope) -> Self {
         Self { action, place, ..Self::default() }
     }
 
-    /// The payload. With an action that writes, the function refuses a cluster of the same name in another Region. It reads
-    /// no Region with other actions, whose answers show the ARN.
+    /// Returns the payload. It has the Region only for an action that writes: the function then refuses a cluster of
+    /// the same name in another Region. The other actions do not accept a Region. Their answers show the cluster's ARN.
     pub fn payload(&self) -> Value {
         let mut command = self.clone();
         if !matches!(self.action, "adopt" | "confirm" | "purge" | "sync") {
@@ -92,7 +92,7 @@ impl fmt::Display for FunctionRequest {
     }
 }
 
-/// Runs a command, and shows the progress meanwhile.
+/// Runs a command, and shows its progress.
 pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Error> {
     let config = sdk_config(aws).await;
     let named = aws.function.as_ref();
@@ -116,7 +116,7 @@ pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Erro
     Ok(answer)
 }
 
-/// The SDK's configuration, from the environment and the options.
+/// Returns the SDK's configuration, from the environment and the options.
 async fn sdk_config(aws: &Aws) -> SdkConfig {
     let mut loader = cloud_map_sync::clients::sdk_config();
     if let Some(profile) = &aws.profile {
@@ -128,7 +128,7 @@ async fn sdk_config(aws: &Aws) -> SdkConfig {
     loader.load().await
 }
 
-/// Runs the function once in this process, with the settings of `deployed` if one is named, else of the environment.
+/// Runs the function once in this process, with the settings of `deployed`, or of the environment if it is `None`.
 async fn run_here(
     config: SdkConfig,
     deployed: Option<&Deployed>,
@@ -142,7 +142,7 @@ async fn run_here(
     let function_arn = configuration.function_arn.as_deref();
     let settings = Box::pin(settings::load(variable, function_arn, &config)).await;
     let settings = settings.map_err(|source| Error::Settings { source_of, source })?;
-    // No function is invoked: IAM decides on the terminal's credentials.
+    // No alias is invoked here: IAM checks the credentials of the terminal instead.
     let settings = Settings { admin_alias: None, ..settings };
     let function = Function::new(settings, config);
     let timeout = configuration.timeout.unwrap_or(TIMEOUT);
@@ -152,8 +152,9 @@ async fn run_here(
 
 struct Configuration {
     environment: BTreeMap<String, String>,
+    /// The timeout of the function. `None` without a deployed function.
     timeout: Option<Duration>,
-    /// The ARN of the function, if one is named.
+    /// The ARN of the function. `None` without a deployed function.
     function_arn: Option<String>,
 }
 
@@ -174,7 +175,7 @@ struct Deployed {
     qualifier: Option<String>,
 }
 
-/// Lambda's payload instead of a response if the function failed.
+/// The payload that Lambda returns instead of a response if the function failed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct FunctionFailure {
@@ -191,7 +192,7 @@ impl Default for FunctionFailure {
 
 impl Deployed {
     fn new(config: &SdkConfig, name: &str, qualifier: Option<&str>) -> Self {
-        // The connection has no traffic while the function runs.
+        // The connection has no traffic while the function runs, so no shorter timeout may end it.
         let timeouts = config.timeout_config().map_or_else(TimeoutConfig::builder, |timeouts| {
             timeouts.to_builder().operation_attempt_timeout(LONGEST_RUN)
         });
@@ -259,8 +260,8 @@ impl fmt::Display for Deployed {
     }
 }
 
-/// A hint, if the function is of another release than the plugin. Answers of one release can be read by others, but fields
-/// that are new may be missing from the tables.
+/// Returns a hint if the function has another release than the plugin. The plugin can read answers of other releases,
+/// but its tables may lack new fields.
 fn hint(answer: &Value) -> Option<String> {
     let of_function = answer["release"].as_str().filter(|release| *release != RELEASE)?;
     Some(format!(
@@ -271,7 +272,7 @@ fn hint(answer: &Value) -> Option<String> {
 /// Moves the cursor to the start of the line, and clears the line.
 const CLEAR: &str = "\r\x1b[K";
 
-/// Waits for the work, and shows its label meanwhile.
+/// Waits for the work, and shows its label and the elapsed time meanwhile.
 async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
     if !io::stderr().is_terminal() {
         return work.await;
@@ -291,7 +292,7 @@ async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
     }
 }
 
-/// The line of a work. It is cleared when the work ends, also if its time is over.
+/// The progress line of the work. It is cleared when the work ends or is dropped by a timeout.
 struct TerminalLine;
 
 impl Drop for TerminalLine {

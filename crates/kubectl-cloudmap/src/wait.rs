@@ -1,5 +1,5 @@
-//! The verb `wait` plans one Service again and again until it is registered, or has no instance left, for pipelines that go
-//! on only then. It writes nothing: a sync is the function's, or another command's.
+//! The verb `wait` plans one Service repeatedly until it is registered or has no instance left, so that a pipeline can
+//! go on only then. It writes nothing: the deployed function or another command makes the sync.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -18,10 +18,11 @@ use cloud_map_sync::report::{Report, count};
 /// The time between two plans.
 const BETWEEN_PLANS: Duration = Duration::from_secs(5);
 
-/// Waits for the state of a Service, as long as the time lasts. Without any time it looks once.
+/// Waits for the state of a Service until the timeout. With a timeout of zero it plans once.
 ///
 /// # Errors
-/// Returns the error of the first look. Later ones may pass: a function that is being deployed has them, too.
+/// Returns an error if the scope is invalid or has no Service, or if the first plan fails. A later plan that fails is
+/// repeated, since the error may be temporary, as while the function is being deployed.
 pub async fn wait(wait: Wait) -> Result<Code, Error> {
     let Wait { state, timeout, place, aws } = wait;
     let place = place::resolve(&place)?;
@@ -51,16 +52,16 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
     Ok(Code::from_success(waiting.is_reached))
 }
 
-/// What all looks so far found.
+/// The result of all plans so far. A look is one plan.
 #[derive(Debug)]
 struct WaitProgress {
     state: AwaitedState,
     is_reached: bool,
-    /// The last look that was answered.
+    /// The last plan. `None` before the first plan.
     last: Option<PlannedService>,
-    /// Whether any look has seen the Service, or an instance of it.
+    /// Whether any plan showed the Service, or an instance of it.
     is_known: bool,
-    /// The error of the last look.
+    /// The error of the last look. `None` if it succeeded.
     error: Option<String>,
 }
 
@@ -99,16 +100,16 @@ impl Display for WaitProgress {
     }
 }
 
-/// What a plan says of one Service.
+/// The state of one Service in a plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PlannedService {
-    /// The names with instances in step, each with their number.
+    /// The names with unchanged instances, each with the number of these instances.
     registered: Vec<(String, usize)>,
-    /// The changes to make.
+    /// The number of changes to make.
     open: usize,
-    /// The reasons why something is held back, or could not be read.
+    /// The reasons for held-back requests, for held losses, and for failed reads.
     obstacles: Vec<String>,
-    /// Whether the Service has a name, something of it is held back, or the cluster could not be read.
+    /// Whether the Service has a name or a line with a reason, or the cluster could not be read.
     is_known: bool,
 }
 

@@ -1,11 +1,11 @@
-//! The rights in Cloud Map and Route 53. The reads of a plan pass through a recorder, and each kind of call has the check of
-//! its last answer. The reads that only some runs make are made once, on an existing service or with an id that does not
-//! exist: both show whether IAM allows them. Writes are not tested, since a test would change something: there are commands
-//! that simulate them in IAM. IAM evaluates the resource and the request's context, so the commands contain both: without
-//! them it denies every action of a role with conditional permissions.
+//! Checks the rights in Cloud Map and Route 53. A recorder keeps the last outcome of each kind of call that the plan
+//! makes, and each kind gets one check. Reads that only some runs need are made once here, on an existing service or
+//! with an id that does not exist: either shows whether IAM allows the call. Writes are not tested, since a test would
+//! change something; a check prints commands that simulate them in IAM. The commands contain the resource and the
+//! request's context, without which IAM denies every action of a role with conditional permissions.
 //!
-//! A plan holds back the Services that request DNS records without rights in Route 53, and a check names them before the
-//! first sync. Rights for health checks are given apart, and no setting has them.
+//! A plan holds back Services that request DNS records without rights in Route 53; a check names them before the first
+//! sync. Rights for Route 53 health checks come from a stack of their own, and no setting tells whether it is deployed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const ABSENT_ID: &str = "cloud-map-sync-doctor";
 /// The timeout for `GetOperation`.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads Cloud Map. `None` if namespaces and services could not be listed.
+/// Reads Cloud Map. Returns `None` if its namespaces and services could not be listed.
 pub(super) async fn read(registry: &SharedRegistry, checks: &mut Vec<Check>) -> Option<Registry> {
     let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListNamespaces and ListServices in the registry's Region";
     let read = passed(registry.read().await, NAME, fix, checks)?;
@@ -38,7 +38,7 @@ pub(super) async fn read(registry: &SharedRegistry, checks: &mut Vec<Check>) -> 
     Some(read)
 }
 
-/// Adds the services that a full sync could not read.
+/// Adds a check for each Cloud Map service that a full sync could not read.
 pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     let claimed = plan.held_back.iter().filter_map(|held_back| match &held_back.reason {
         Reason::Unreadable(problem) => Some((held_back.place.as_ref()?, problem)),
@@ -61,8 +61,8 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     }
 }
 
-/// The service to test reads on: one with instances, if there is one that could be read. A service with access denied may
-/// belong to another owner.
+/// The service to test reads on: preferably one with instances, otherwise one that could be read. A service that could
+/// not be read may belong to another owner.
 fn service_to_read(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     read.services.iter().max_by_key(|(_, service)| {
         let has_instances =
@@ -71,7 +71,7 @@ fn service_to_read(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     })
 }
 
-/// Makes each read that has no answer yet. Only the recorder sees the answers.
+/// Makes each kind of read that has no outcome yet, only for the recorder.
 pub(super) async fn read_rest(cloud_map: &CloudMap, read: &Registry, dry_run: bool) {
     let answers = cloud_map.outcomes();
     let is_unasked = |call: Call| !answers.contains_key(&call);
@@ -103,7 +103,7 @@ pub(super) async fn read_rest(cloud_map: &CloudMap, read: &Registry, dry_run: bo
     }
 }
 
-/// Adds a check for each kind of call that was made, and for the writes.
+/// Adds a check for each kind of call that was made, and one for the writes.
 pub(super) fn check_calls(
     answers: ReadOutcomes,
     read: &Registry,
@@ -125,11 +125,11 @@ pub(super) fn check_calls(
     });
 }
 
-/// Adds a check for each answer. An error that an earlier check reports is not repeated.
+/// Adds a check for each outcome. An error that an earlier check reports is not repeated.
 fn add_answers(answers: ReadOutcomes, checks: &mut Vec<Check>) {
     for (call, answer) in answers {
         match answer {
-            // The number of namespaces and services is the check of the lists.
+            // `read` has already added the check of the lists.
             Ok(()) if matches!(call, Call::ListNamespaces | Call::ListServices) => {}
             Ok(()) => checks.push(Check::ok(NAME, format!("{call} is allowed"))),
             Err(problem) if checks.iter().any(|check| check.detail.contains(&problem)) => {}
@@ -138,12 +138,12 @@ fn add_answers(answers: ReadOutcomes, checks: &mut Vec<Check>) {
     }
 }
 
-/// The check of a call that was refused. A sync does without one that is needed by something else alone.
+/// The check of a refused call: failed if a sync needs the call, otherwise a note.
 fn check_refused(call: Call, problem: String) -> Check {
     let needed_by = match call {
         Call::GetService => "only the time of runs with many namespaces needs this",
         Call::DiscoverInstances => "only the action explain needs this",
-        // IAM checks the operation's namespace, and this operation has none: a denied call may have only that cause.
+        // IAM checks the operation's namespace. The tested operation has none, which alone may cause the denial.
         Call::GetOperation => "it matters if registrations are also denied",
         _ => {
             let fix =
@@ -154,10 +154,10 @@ fn check_refused(call: Call, problem: String) -> Check {
     Check::note(NAME, problem, format!("{needed_by}: allow the role servicediscovery:{call}"))
 }
 
-/// The number of Services that the check names.
+/// The maximum number of Services that the check names.
 const NAMED: usize = 10;
 
-/// A note that names the services of the plan with Route 53 health checks, if any.
+/// A note that names the Cloud Map services of the plan with Route 53 health checks, if any.
 pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Check> {
     let is_checked = |place: &&Place| {
         registry.services.get(&place.key).is_some_and(|service| service.health_check.is_some())
@@ -171,7 +171,7 @@ pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Che
     Some(Check::note(NAME, detail, fix))
 }
 
-/// A failed check that names the Services, if any.
+/// A failed check that names the Services without rights to write their DNS records, if any.
 pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
     let refused = plan.held_back.iter().filter(|line| line.reason == Reason::DnsNotAllowed);
     let refused = refused.map(|line| {
@@ -189,7 +189,7 @@ const ON_INSTANCES: [&str; 2] = ["RegisterInstance", "DeregisterInstance"];
 /// Actions that create a service with its tag. IAM also evaluates its namespace.
 const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
 
-/// The commands for an existing service and its namespace, or for all services of the registry if there is none.
+/// Returns the commands for an existing service and its namespace, or for all services of the registry if none exists.
 fn simulations(
     registry: &Registry,
     found: Option<(&ServiceKey, &CloudMapService)>,

@@ -1,9 +1,13 @@
-//! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
-//! cluster step by step (EKS describes it, its endpoint resolves, the port accepts connections, the certificate is the
-//! cluster's, and RBAC grants the rights that the function needs), the calls to Cloud Map by which a full sync
-//! plans (`cloud_map`) and the quotas there, and the needs of a clusterset (`multi_cluster`). A check runs only if the checks
-//! that it depends on passed. Write permissions cannot be tested: `cloud_map` prints the command that simulates them in IAM.
-//! Nothing is written.
+//! The action `doctor` checks for each cluster whether the function can work:
+//!
+//! - the function's identity;
+//! - the connection to the cluster, step by step: EKS describes it, its endpoint resolves, the port accepts
+//!   connections, the certificate is the cluster's, and RBAC grants the rights that the function needs;
+//! - the Cloud Map calls that a full sync makes to plan (`cloud_map`), and the quotas of Cloud Map;
+//! - the requirements of a clusterset (`multi_cluster`).
+//!
+//! A check runs only if the checks that it depends on passed. Nothing is written, so write permissions are not tested:
+//! `cloud_map` prints the commands that simulate them in IAM.
 
 mod cloud_map;
 mod multi_cluster;
@@ -30,8 +34,8 @@ use crate::settings::Cluster;
 const TRY_AGAIN: &str = "fix the failed checks above, or try again";
 
 impl Invocation<'_> {
-    /// Checks a cluster and its Cloud Map, with the unreadable services of a full sync, its instance counts against the quotas
-    /// and its DNS rights.
+    /// Checks a cluster and its Cloud Map, including services that a full sync could not read, the quotas of instances,
+    /// and the rights for DNS records.
     pub async fn check_cluster(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
         let mut checks = vec![self.identity(cluster).await];
         let warnings = self.settings.warnings().into_iter();
@@ -76,7 +80,8 @@ impl Invocation<'_> {
         checks
     }
 
-    /// Gives a step up when half of the time that is left is over, so that those after it are tried, too.
+    /// Runs a step for at most half of the remaining time, so that later steps are tried too. The error is the failed
+    /// check.
     async fn in_time<T>(
         &self,
         name: &'static str,
@@ -98,12 +103,12 @@ impl Invocation<'_> {
     }
 }
 
-/// The failed check of a step that was given up.
+/// The failed check of a step that timed out.
 fn late(name: &'static str, detail: &str) -> Check {
     Check::failed(name, detail, TRY_AGAIN)
 }
 
-/// The value of a step that passed. The check of one that failed is added.
+/// Returns the value of a step that passed, or adds the failed check of a step that did not.
 fn passed<T, E: Error>(
     step: Result<T, E>,
     name: &'static str,
@@ -113,8 +118,8 @@ fn passed<T, E: Error>(
     step.map_err(|error| checks.push(Check::failed(name, chain(&error), fix))).ok()
 }
 
-/// A note about settings that do not fit together, although the function works with them. But for the guard's, it says
-/// what to set.
+/// A note about settings that have no effect or contradict each other. Only the guard's warning gets a fix: the other
+/// warnings contain theirs.
 fn check_warning(warning: String, guard: Guard) -> Check {
     let is_of_guard = guard.mismatch().is_some_and(|mismatch| mismatch == warning);
     let fix = "set GUARD_WAIT to at least a sixth of SCHEDULE_MINUTES";
@@ -148,7 +153,7 @@ fn check_capacity(Peak { of, count, quota, is_fixed }: &Peak) -> Check {
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Invocation<'_> {
-    /// Checks the connection to a cluster, and returns it if all of these checks passed.
+    /// Checks the connection to a cluster. Returns it if all these checks passed.
     async fn check_connection(
         &self,
         cluster: &Cluster,
@@ -190,7 +195,7 @@ fn fix_of_description(error: &clients::Error) -> &'static str {
     }
 }
 
-/// Returns the check that failed.
+/// Checks DNS and the TCP connection. The error is the check that failed.
 async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> Result<(), Check> {
     let fix = "enable DNS support in the function's VPC; the name of a private endpoint resolves only in the cluster's VPC and in VPCs that it is shared with";
     let addresses = in_time(lookup_host((host, port))).await;
@@ -205,7 +210,7 @@ async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> Result<(
     Ok(())
 }
 
-/// The result of a step, or its problem.
+/// Waits for a step. The error is the text of its problem.
 async fn in_time<T>(step: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
     match tokio::time::timeout(TIMEOUT, step).await {
         Ok(done) => done.map_err(|error| error.to_string()),
@@ -215,8 +220,8 @@ async fn in_time<T>(step: impl Future<Output = std::io::Result<T>>) -> Result<T,
 
 const RBAC: &str = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
 
-/// Checks the verbs of each right: those that are allowed together on a resource, and those that are not. The function
-/// works without Events.
+/// Adds for each right a check of the allowed verbs and one of the missing verbs: only a note for Events, without which
+/// the function works.
 async fn check_rights(
     kubernetes: &Kubernetes,
     rights: impl IntoIterator<Item = access::Rights>,
@@ -247,7 +252,7 @@ async fn check_rights(
     Ok(())
 }
 
-/// The failed check for a cluster that does not even return the function's rights.
+/// The failed check for a cluster that does not return the function's rights at all.
 fn classify_refusal(error: &kubernetes::Error, cluster: &EksCluster) -> Check {
     // A local cluster on Outposts cannot have access entries.
     let access = match &cluster.local_id {
@@ -277,8 +282,8 @@ fn classify_refusal(error: &kubernetes::Error, cluster: &EksCluster) -> Check {
     Check::failed(name, chain(error), fix)
 }
 
-// The answer of the action `doctor`, as data and as text: the checks of each cluster, with a fix for each failed one.
-// The plugin of kubectl parses the JSON and prints the same text.
+// The answer of `doctor`, as data and as text: the checks of each cluster, with a fix for each failed check. The
+// kubectl plugin parses the JSON and prints the same text.
 
 /// The checks of the selected clusters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -287,7 +292,7 @@ pub struct Checkup {
     pub ok: bool,
     /// The checks by cluster.
     pub clusters: Vec<ClusterCheckup>,
-    /// The sentence that asks for a narrower question, if the answer is too large for a Lambda response.
+    /// Set to a hint if the answer was reduced to counts because it exceeded Lambda's response limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -297,7 +302,7 @@ pub struct Checkup {
 pub struct ClusterCheckup {
     /// Its ARN.
     pub cluster: String,
-    /// The checks; each depends on those before it.
+    /// The checks in order; a later check may depend on earlier ones.
     pub checks: Vec<Check>,
 }
 
@@ -310,7 +315,7 @@ impl Checkup {
 }
 
 impl Checkup {
-    /// Leaves the number of checks that failed in each cluster.
+    /// Replaces the checks of each cluster by their number and the number that failed.
     pub fn leave_counts(&mut self) {
         for ClusterCheckup { checks, .. } in &mut self.clusters {
             let failed = checks.iter().filter(|check| check.has_failed()).count();

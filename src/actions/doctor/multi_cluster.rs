@@ -1,10 +1,16 @@
-//! A cluster in its clusterset, checked step by step: the API that it serves and the fields that the API declares, the
-//! rights of the enabled directions, each verb by a review, and their limit, who the cluster is, and what its exports need:
-//! their names in Cloud Map, room for their records, no other controller, and routes to their ports. Only for a cluster that
-//! takes part; of another one only what it left behind is named.
+//! Checks a cluster in its clusterset, step by step:
 //!
-//! The limit is the admission policy by which the API server keeps the function to its own objects. The function cannot read
-//! policies, so it asks for the creation of an object that the policy refuses: as a dry run, which stores nothing.
+//! - the Multi-Cluster Services API that the cluster serves, and the fields that the API declares;
+//! - the RBAC rights of the enabled directions, one access review for each verb, and the admission policy that limits
+//!   them;
+//! - the ids of the cluster and its clusterset;
+//! - the requirements of its exports: names in Cloud Map, room for their records, no other controller, and routes to
+//!   their ports.
+//!
+//! For a cluster that takes no part in a clusterset, reports only the records that it left in Cloud Map.
+//!
+//! The admission policy lets the function write only its own objects. The function cannot read policies, so it tries to
+//! create an object that the policy refuses, as a dry run, which stores nothing.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +34,7 @@ use crate::reconcile::{Invocation, Joined};
 use crate::report::count;
 use crate::settings::{Cluster, MultiCluster};
 
-/// The version of the API that is needed.
+/// The version of the Multi-Cluster Services API that the function needs.
 const NEEDED: &str = "multicluster.x-k8s.io/v1beta1";
 
 impl Invocation<'_> {
@@ -67,7 +73,7 @@ impl Invocation<'_> {
             let imports = objects.ours(&joined.owner).count();
             Check::ok("imports", format!("has {}", count(imports, "ServiceImport")))
         }));
-        // A cluster that only imports has its record there.
+        // A cluster that only imports publishes only its cluster record.
         let name = if joined.exports() { "exports" } else { "clusterset" };
         match joined.export(registry, &Selection::Everything, drop).await {
             Ok(Some(exported)) if joined.exports() => check_exports(&exported, &joined, checks),
@@ -79,7 +85,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// A note about what a cluster that takes no part any more left in Cloud Map.
+    /// Returns a note if the cluster no longer takes part in a clusterset but still has records in Cloud Map.
     async fn left_behind(&self, arn: &ClusterArn, registry: &SharedRegistry) -> Option<Check> {
         let read: Registry = registry.known().await?;
         let id = &self.settings.owner_id;
@@ -99,7 +105,8 @@ impl Invocation<'_> {
     }
 }
 
-/// Checks the API. Returns whether it has ClusterProperties; `None` if it cannot be used.
+/// Checks the API. Returns whether the API server serves ClusterProperties, or `None` if the required API is not served
+/// or could not be read.
 async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<bool> {
     let fix = "allow the function to read /apis: system:discovery for authenticated users";
     let versions = passed(kubernetes.multi_cluster_versions().await, "crds", fix, checks)?;
@@ -134,7 +141,8 @@ fn check_member(member: &Member) -> Vec<Check> {
     [is].into_iter().chain(has_two_labels).collect()
 }
 
-/// The failed check of an obstacle. Its detail has the remedy, except for an error.
+/// The failed check of an obstacle. Its fix is a retry if the obstacle is an error, otherwise a section of the
+/// documentation.
 fn failed(name: &'static str, obstacle: &Line) -> Check {
     let fix = if obstacle.is_open() {
         TRY_AGAIN
@@ -144,10 +152,10 @@ fn failed(name: &'static str, obstacle: &Line) -> Check {
     Check::failed(name, format!("{}: {}", obstacle.code, obstacle.text), fix)
 }
 
-/// The number of lines that are listed.
+/// The maximum number of export problems that are listed.
 const LISTED: usize = 10;
 
-/// Checks the exports as a sync would publish them.
+/// Checks the exports that a sync would publish.
 fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut Vec<Check>) {
     let exports = exported.exports().len();
     let detail = format!("{} of at most {MAXIMUM}", count(exports, "ServiceExport"));
@@ -176,7 +184,7 @@ fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut 
     checks.extend(check_ports(exported, joined));
 }
 
-/// The ports of the endpoints: whether clients of other clusters reach them cannot be tested from here.
+/// A note with the ports of the exported endpoints. Their reachability from other clusters cannot be tested from here.
 fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check> {
     let services = exported.read.desired.services.values();
     let endpoints = services
@@ -201,7 +209,7 @@ fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check
     })
 }
 
-/// Checks the records of the clusterset, and the signs of AWS's controller, in Cloud Map.
+/// Checks in Cloud Map the number of records of the clusterset, and whether AWS's controller also registers instances.
 fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Check>) {
     let member = &joined.member;
     let name = record::namespace(&member.clusterset);
@@ -240,7 +248,7 @@ fn check_room(namespace: &str, records: usize) -> Check {
 const FIX: &str =
     "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry";
 
-/// All rights of a direction.
+/// Lists all rights that a direction needs.
 fn needed(direction: MultiCluster, has_properties: bool) -> Vec<access::Rights> {
     let exports = access::TO_EXPORT.into_iter().filter(|_| direction.exports());
     let imports = access::TO_IMPORT.into_iter().filter(|_| direction.imports());
@@ -250,8 +258,8 @@ fn needed(direction: MultiCluster, has_properties: bool) -> Vec<access::Rights> 
     exports.chain(imports).chain(properties).collect()
 }
 
-/// Checks which DNS servers answer the pods. The function reads neither nodes nor ConfigMaps, so it reads the endpoints of
-/// the Service of CoreDNS, and Auto Mode from the description of the cluster.
+/// Checks which DNS servers the pods use. The function reads neither nodes nor ConfigMaps, so it checks the endpoints
+/// of kube-system/kube-dns, and Auto Mode in EKS's description of the cluster.
 async fn check_coredns(connection: &Connection) -> Check {
     let service = ServiceRef { namespace: "kube-system".to_owned(), name: "kube-dns".to_owned() };
     let services = BTreeSet::from([service]);
@@ -289,7 +297,7 @@ const ADMISSION_FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1
 const NOT_IN_FORCE: &str = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
 const NAMESPACE: &str = "default";
 const PROBE: &str = "cloud-map-sync-doctor";
-/// Checks whether the policy is in force for the identity of the function.
+/// Checks whether the admission policy is in force for the function's identity.
 async fn check_admission(kubernetes: &Kubernetes) -> Check {
     match is_foreign_import_refused(kubernetes).await {
         Ok(true) => Check::ok(NAME, "the API server keeps the function to its own objects"),
@@ -298,8 +306,8 @@ async fn check_admission(kubernetes: &Kubernetes) -> Check {
     }
 }
 
-/// Whether the policy refuses to create a ServiceImport without the function's label. If the policy excludes the
-/// namespace, that is the refusal.
+/// Whether the policy refuses the creation of a ServiceImport without the function's label. A refusal because the
+/// policy excludes the namespace counts too.
 async fn is_foreign_import_refused(kubernetes: &Kubernetes) -> Result<bool, Error> {
     let object = ObjectRef {
         kind: Kind::ServiceImport,

@@ -1,5 +1,6 @@
-//! The answer of the action `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each
-//! endpoint and the instances that clients discover, then its export and import, if the cluster is in a clusterset.
+//! The answer of `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each endpoint
+//! and the instances that clients discover, then the export and import of the Service's name, if the cluster is in a
+//! clusterset.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -20,8 +21,8 @@ use crate::report::count;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Whether there are no problems: no failed check, no ready endpoint left out, and no held-back request besides those of a
-    /// name.
+    /// Whether there are no problems: no failed check, no endpoint that takes traffic left out, and no held-back
+    /// request except in `names`.
     pub ok: bool,
     /// The cluster's ARN.
     pub cluster: String,
@@ -29,13 +30,13 @@ pub struct Explanation {
     pub service: ServiceRef,
     /// The facts and problems of the Service itself.
     pub facts: Vec<Check>,
-    /// The names that it claims, and that of its export.
+    /// The names that the Service claims, and the name of its export.
     pub names: Vec<ExplainedName>,
-    /// The export and the import of the name, if the cluster takes part in a clusterset.
+    /// The export and the import of the Service's name, if the cluster takes part in a clusterset.
     pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
     pub held_back: Vec<Line>,
-    /// Set if the answer was reduced to counts because it exceeded Lambda's response limit. Tells the user what to run instead.
+    /// Set if the answer was reduced to counts for Lambda's response limit. Tells the user what to run instead.
     pub cut: Option<String>,
 }
 
@@ -54,7 +55,7 @@ impl Explanation {
         }
     }
 
-    /// Adds the fact that the cluster has no such Service. That is a problem only if the name is neither exported nor imported.
+    /// Adds that the cluster has no such Service: a problem only if the name is neither exported nor imported.
     pub(super) fn add_absence(&mut self, is_in_clusterset: bool) {
         self.facts.push(if is_in_clusterset {
             Check::ok("service", "none of this name in this cluster")
@@ -92,9 +93,9 @@ impl Explanation {
         });
     }
 
-    /// Adds the export and import of the name and sets `ok`. If the Service has names of its own and is not known to take part
-    /// in the clusterset, only what hides that is added: an obstacle of the cluster, or a member that was not read. It does not
-    /// affect `ok`.
+    /// Adds the clusterset's part and sets `ok`. If the Service has names in Cloud Map and the clusterset is not known
+    /// to have its name, the part is added only if it shows why: an obstacle of the cluster, or a member that was not
+    /// read. It then does not affect `ok`.
     pub(super) fn conclude(self, clusterset: Option<ClustersetExplanation>) -> Self {
         let is_relevant =
             |clusterset: &ClustersetExplanation| clusterset.has_name() || self.names.is_empty();
@@ -120,7 +121,7 @@ impl Explanation {
         self.held_back.extend(of_service.cloned().map(Line::from));
     }
 
-    /// Adds one of the names that the Service claims, or that of its export.
+    /// Adds a name that the Service claims, or the name of its export.
     pub(super) fn add_name(
         &mut self,
         observation: &Observation,
@@ -170,7 +171,7 @@ impl Explanation {
     }
 }
 
-/// Whether no fact is a problem, and no endpoint that takes traffic is left out.
+/// Whether no check has failed and no endpoint that takes traffic is left out.
 fn is_ok(facts: &[Check], endpoints: &[EndpointLine]) -> bool {
     let is_left_out = |line: &EndpointLine| line.fate == Fate::LeftOut;
     !facts.iter().any(Check::has_failed) && !endpoints.iter().any(is_left_out)
@@ -208,7 +209,7 @@ pub struct ExplainedName {
     pub namespace: String,
     /// The Cloud Map service's name.
     pub name: String,
-    /// The type of the Cloud Map service, the holder of the name, and remarks.
+    /// The type of the Cloud Map service, whether the Service holds the name, and remarks.
     pub facts: Vec<Check>,
     /// The fate of each endpoint.
     pub endpoints: Vec<EndpointLine>,
@@ -264,8 +265,8 @@ pub struct Discovery {
     pub others: BTreeMap<String, usize>,
 }
 
-// The explanation as text, with the signs of the plan's table: one line for each fact, endpoint, exporter and held-back
-// request.
+// The explanation as text: one line for each fact, endpoint, exporter and held-back request, with the signs of the
+// plan's table.
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

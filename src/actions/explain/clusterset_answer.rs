@@ -1,4 +1,4 @@
-//! The export and the import of one name, as data and as text: facts about both, every exporter, and every endpoint.
+//! The export and the import of one name, as data and as text: facts about both, all exporters, and all endpoints.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -14,7 +14,7 @@ use crate::model::{ClusterId, Condition, EndpointLine, Export, Line, TRUE, join,
 use crate::report::MultiClusterReport;
 use crate::time::age;
 
-/// The name of the fact that the exports of a member were not read.
+/// The name of the check for a member whose exports were not read.
 const UNREAD: &str = "not read";
 
 /// The export and the import of one name in one member.
@@ -22,7 +22,7 @@ const UNREAD: &str = "not read";
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClustersetExplanation {
-    /// The cluster id of this cluster; absent if it takes no part.
+    /// The cluster id of this cluster; `None` if an obstacle is the whole answer.
     pub member: Option<String>,
     pub clusterset: Option<String>,
     /// Whether this cluster exports the name.
@@ -39,7 +39,7 @@ pub struct ClustersetExplanation {
 }
 
 impl ClustersetExplanation {
-    /// An answer with only an obstacle: the cluster takes no part, or something could not be read.
+    /// An answer with only an obstacle: the cluster cannot take part, or something could not be read.
     pub(super) fn from_obstacle(obstacle: &Line) -> Self {
         let mut answer = Self::default();
         answer.add_obstacle(obstacle);
@@ -64,12 +64,12 @@ impl ClustersetExplanation {
         answer
     }
 
-    /// Whether the name is exported or imported, or endpoints of it are left in an import or in Cloud Map.
+    /// Whether the name is exported or imported, or has endpoints left in an import or in Cloud Map.
     pub fn has_name(&self) -> bool {
         self.exported || self.imported || !self.endpoints.is_empty()
     }
 
-    /// Whether it has the name, or may have it since a member was not read.
+    /// Whether the clusterset has the name, or may have it because a member was not read.
     pub fn may_have_name(&self) -> bool {
         self.has_name() || self.facts.iter().any(|fact| fact.name == UNREAD)
     }
@@ -82,7 +82,7 @@ impl ClustersetExplanation {
         self.add(CheckOutcome::Failed, "obstacle", format!("({code}): {text}"));
     }
 
-    /// The conditions of the export, and those that a sync would write.
+    /// Adds the conditions of the export, and the conditions that a sync would write.
     fn add_export(&mut self, facts: &Facts<'_>) {
         if !facts.joined.exports() {
             let detail = "this cluster does not export (MULTI_CLUSTER is import)";
@@ -174,7 +174,7 @@ impl ClustersetExplanation {
         }
     }
 
-    /// `plans`: whether a sync would write the ServiceImport in that way.
+    /// Adds the state of the ServiceImport. `plans` returns whether a sync would make the given kind of write to it.
     fn add_service_import(
         &mut self,
         facts: &Facts<'_>,
@@ -206,7 +206,7 @@ impl ClustersetExplanation {
         }
     }
 
-    /// The members that were not read, the conflicts, and the ports that only some exporters serve.
+    /// Adds the members that were not read, the conflicts, and the ports that only some exporters serve.
     fn add_merge(&mut self, facts: &Facts<'_>) {
         let members = facts.known.sources.by_cluster.iter();
         let unread = members.filter(|(_, read)| **read == Read::Unread);
@@ -248,16 +248,16 @@ fn describe_import(import: &ServiceImport) -> String {
     join(parts.into_iter().flatten(), ", ")
 }
 
-/// One exporter.
+/// A cluster that exports the name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExporterLine {
     /// Its cluster id.
     pub member: String,
-    /// `OWNER_ID` of the installation that runs it; absent if AWS's controller does.
+    /// `OWNER_ID` of the installation that publishes the export; `None` if AWS's controller does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The creation of its ServiceExport.
+    /// The creation time of its ServiceExport.
     pub created: String,
     /// The age of its ServiceExport.
     pub age: String,
@@ -265,7 +265,7 @@ pub struct ExporterLine {
     pub decides: Vec<String>,
 }
 
-/// All exporters in order of precedence, oldest ServiceExport first.
+/// Lists the exporters in order of precedence, oldest ServiceExport first.
 fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
     let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));

@@ -1,10 +1,11 @@
-//! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
-//! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
+//! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads everything that a
+//! sync of the Service would read, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! If the cluster is in a clusterset, it also explains the export and import of the name in this cluster. It reads what a
-//! targeted sync of the name would read, from every served cluster and from Cloud Map, and plans the export and the import.
+//! If the cluster is in a clusterset, `explain` also covers the export and import of the Service's name in this
+//! cluster. It reads the exports of the name in every cluster that the function serves, and in Cloud Map, and plans the
+//! export and the import.
 //!
-//! `answer` has the answer as data and text. `clusterset_answer` has its part about the clusterset.
+//! `answer` has the answer as data and text; `clusterset_answer` has the part about the clusterset.
 
 mod answer;
 mod clusterset_answer;
@@ -25,7 +26,7 @@ use crate::settings::Cluster;
 pub use answer::{Discovery, ExplainedName, Explanation};
 pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
 
-/// The observation of the Service, either from annotations or from its export, and the plan made from it.
+/// The observation of a Service, from its annotations or from its export, and the plan made from it.
 type Planned = (Observation, Plan);
 
 impl Invocation<'_> {
@@ -101,8 +102,8 @@ async fn add_names(
     explanation.add_held_back(observed, plan);
 }
 
-/// Calls DiscoverInstances for the name, if the Cloud Map service exists. The marks in the observation show the owner of
-/// each instance.
+/// Calls DiscoverInstances for the name, if the Cloud Map service exists. The marks in the observation show the owner
+/// of each instance.
 async fn discover(
     registry: &SharedRegistry,
     observation: &Observation,
@@ -127,7 +128,7 @@ async fn discover(
     Some(discovery)
 }
 
-// The part about a clusterset.
+// The clusterset's part of the answer.
 
 /// The inputs of the clusterset's answer.
 struct Facts<'a> {
@@ -135,16 +136,17 @@ struct Facts<'a> {
     joined: &'a Joined<'a>,
     own_exports: Option<&'a PublishedExports>,
     known: &'a MergedName,
-    /// The members whose exports the import is built from: as the import's plan used them, or as read if there is no plan.
+    /// The members whose exports the import is built from: as the import's plan used them, or as read if there is no
+    /// plan.
     sources: &'a Sources,
     members: &'a Members<'a>,
 }
 
-/// The part about a clusterset, and what was read of the export in Cloud Map.
+/// The clusterset's part of the answer, and the export's observation and plan.
 type ClustersetPart = (ClustersetExplanation, Option<Planned>);
 
 impl Invocation<'_> {
-    /// Explains a name in its clusterset. `None` if the cluster takes part in none.
+    /// Explains a name in the cluster's clusterset. Returns `None` if the cluster takes part in none.
     async fn explain_clusterset(
         &self,
         cluster: &Cluster,
@@ -161,8 +163,8 @@ impl Invocation<'_> {
         )
     }
 
-    /// Reads the clusterset of a cluster, with the exports of the name in each cluster that the function serves. `own_exports` is
-    /// what the explained cluster itself exports.
+    /// Reads the clusterset of a cluster, with the exports of the name in each cluster that the function serves.
+    /// `own_exports`: the exports of the explained cluster itself.
     async fn read_clusterset(
         &self,
         joined: &Joined<'_>,
@@ -176,7 +178,7 @@ impl Invocation<'_> {
             .clusters
             .iter()
             .filter(|other| other.arn != joined.cluster.arn && exporters.contains(&other.arn));
-        // Their own imports are of no interest.
+        // The imports of the other clusters are not needed.
         let nothing = &Selection::nothing();
         let joins = others.map(async |other| Some((other, self.join(other, nothing).await?)));
         let joins = stream::iter(joins).buffered(CONCURRENT_CLUSTERS);
@@ -224,7 +226,7 @@ impl Invocation<'_> {
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
         let holders = present.map(|present| present.holders()).unwrap_or_default();
         let known = &joined.merged_name(&members, name, &holders);
-        // A plan changes no object, so nothing is read again.
+        // A plan writes no object, so there is nothing to read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let mut imported = joined.import(&members, true, &read_again).await;
         let import = imported.as_mut().and_then(|imported| imported.imports.get_mut(name));

@@ -1,7 +1,7 @@
 //! The action `status`: the parties with instances in each Cloud Map service, and the members of each clusterset, in
-//! every Cloud Map of the selected clusters. Only Cloud Map is read, so it works while a cluster is unreachable.
+//! every Cloud Map of the selected clusters. Reads only Cloud Map, so it works while a cluster is unreachable.
 //!
-//! The answer is counted from one read of each registry, and grouped by the columns of the table; `table` prints it.
+//! Each registry is read once, and the instances are counted by party; `table` prints the counts.
 
 mod table;
 #[cfg(test)]
@@ -26,8 +26,8 @@ use table::cell;
 pub use table::sum;
 
 impl Invocation<'_> {
-    /// The status of these Cloud Maps, with the ARNs of the selected clusters; with `created` only of the services that
-    /// this installation created and that have no instance.
+    /// Returns the status of these Cloud Maps. `clusters`: the ARNs of the selected clusters. `created`: only the
+    /// services that this installation created and that have no instance.
     pub async fn status(
         &self,
         clusters: Vec<String>,
@@ -51,8 +51,9 @@ impl Invocation<'_> {
         status
     }
 
-    /// A registry with the services alone that this installation created and that have no instance. Whose they are is in
-    /// their tags, which take a call each; their descriptions, which come with the list, say which ones to ask.
+    /// Keeps only the services of a registry that this installation created and that have no instance. The owner tag
+    /// decides. Reading tags takes one call per service, so the description, which the list contains, selects the
+    /// services first. A service with unreadable tags stays, with the problem.
     async fn unused(&self, registry: &observe::SharedRegistry, mut read: Registry) -> Registry {
         let owner = &self.settings.owner_id;
         let description = description(owner);
@@ -85,7 +86,7 @@ pub struct Status {
     /// The ARNs of the selected clusters.
     pub clusters: Vec<String>,
     pub registries: Vec<RegistryStatus>,
-    /// The counts, and the sentence that asks for a narrower question, if the answer is too large for a Lambda response.
+    /// The total counts and a hint, if the answer was reduced because it exceeded Lambda's response limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -95,11 +96,11 @@ pub struct Status {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
-    /// The registry's name, if it is not the function's own Cloud Map.
+    /// The registry's name; `None` for the function's own Cloud Map.
     pub registry: Option<String>,
     /// The error of the read.
     pub error: Option<String>,
-    /// The Cloud Map services, without those with the records of clustersets.
+    /// The Cloud Map services, except those that contain the records of clustersets.
     pub services: Vec<ServiceStatus>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clustersets: Vec<ClustersetStatus>,
@@ -114,22 +115,22 @@ pub struct ServiceStatus {
     pub namespace: String,
     /// The service's name.
     pub name: String,
-    /// `HTTP`, or its record types.
+    /// `HTTP`, or the DNS record types.
     pub kind: String,
     /// The error of the read of its instances.
     pub unreadable: Option<String>,
     pub instances: Vec<Share>,
-    /// The command that deletes it, if the status is of services without instances that this installation created.
+    /// The command that deletes the service, if the status lists only unused services of this installation.
     pub delete: Option<String>,
 }
 
-/// The instances of one party.
+/// The instances of one party in a Cloud Map service.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Share {
     pub by: ShareOf,
-    /// The cluster's ARN, or cluster and service of ECS.
+    /// The cluster's ARN, or the cluster and service of ECS.
     pub name: Option<String>,
     /// The `OWNER_ID` in the marks.
     pub owner: Option<String>,
@@ -172,13 +173,13 @@ impl Status {
         Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
     }
 
-    /// The kinds of parties: the selected clusters first.
+    /// The names of the kinds of parties, the selected clusters first.
     pub fn parties(&self) -> [&'static str; 5] {
         let ours = if self.clusters.len() == 1 { "this cluster" } else { "these clusters" };
         [ours, "other clusters", "ECS", "other tools", "unknown"]
     }
 
-    /// Sums the instances of a service by column.
+    /// Returns the number of instances of a service in each column.
     pub fn split(&self, service: &ServiceStatus) -> Split {
         let mut split = Split::default();
         for share in &service.instances {
@@ -228,7 +229,7 @@ impl RegistryStatus {
     }
 }
 
-/// The services in the order of their names, without those with the records of clustersets.
+/// Lists the services by name, except those that contain the records of clustersets.
 fn places(registry: &Registry) -> BTreeSet<Place> {
     let places = registry.services.keys().map(|key| Place::of(key, registry));
     places.filter(|place| !record::is_namespace(&place.namespace)).collect()
@@ -253,7 +254,7 @@ impl ServiceStatus {
     }
 }
 
-/// The party that registered an instance, as far as it is known, with its name and the `OWNER_ID` in its marks.
+/// The party that registered an instance, its name, and the `OWNER_ID` in the instance's marks, as far as known.
 fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option<String>) {
     if let Some((owner, cluster)) = attributes::marked(of_instance) {
         return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
@@ -274,7 +275,7 @@ fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option
 }
 
 impl Status {
-    /// Leaves the number of services, and of instances by party.
+    /// Replaces the services and members by the totals of services and of instances by party.
     pub fn leave_counts(&mut self) {
         let summary = self.summary();
         for registry in &mut self.registries {
@@ -287,9 +288,10 @@ impl Status {
     }
 }
 
-// The members of a clusterset in the status: who runs each, the age of its heartbeat, its exports and ready endpoints.
+// The members of a clusterset: the program that runs each member, the age of its heartbeat, its exports and ready
+// endpoints.
 
-/// The most problems that are listed of one member.
+/// The maximum number of problems that are listed for one member.
 const PROBLEMS: usize = 10;
 
 /// One clusterset.
@@ -309,19 +311,20 @@ pub struct MemberStatus {
     /// Its cluster id.
     pub member: String,
     pub run_by: RunBy,
-    /// `OWNER_ID` of the installation that runs it.
+    /// `OWNER_ID` of the installation that runs it; `None` for another program.
     pub owner: Option<String>,
-    /// The cluster's ARN.
+    /// The cluster's ARN; `None` if no installation runs it.
     pub cluster: Option<String>,
-    /// The time of its last full sync, up to some minutes.
+    /// The time of its last full sync, accurate to some minutes; `None` without a usable cluster record, or if it only
+    /// imports.
     pub heartbeat: Option<String>,
     /// The age of the heartbeat.
     pub age: Option<String>,
     pub exports: usize,
     pub ready_endpoints: usize,
-    /// Whether its records were read.
+    /// Whether a read of its records failed.
     pub unread: bool,
-    /// The records that cannot be used, and errors of the read.
+    /// The errors of the read, and the records that cannot be used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
@@ -334,7 +337,7 @@ pub enum RunBy {
     Installation,
     /// The AWS Cloud Map MCS Controller.
     McsController,
-    /// Nothing of it can be read.
+    /// No readable record or export shows the program.
     #[default]
     Unknown,
 }
@@ -361,11 +364,11 @@ impl MemberStatus {
         }
     }
 
-    /// The headings of the rows.
+    /// The headings of the columns.
     pub const HEADINGS: [&'static str; 5] =
         ["MEMBER", "RUN BY", "HEARTBEAT", "EXPORTS", "READY ENDPOINTS"];
 
-    /// The row under the headings.
+    /// The member's row under the headings.
     pub fn row(&self) -> [String; 5] {
         let run_by = match (self.run_by, &self.owner) {
             (RunBy::Installation, Some(owner)) => owner.clone(),

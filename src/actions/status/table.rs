@@ -1,5 +1,5 @@
-//! The status as tables: a row for each Cloud Map service, a column for each kind of party, and a row for each member of
-//! a clusterset. The alternate form names the parties and the members' clusters.
+//! The status as tables: a row for each Cloud Map service with a column for each kind of party, and a row for each
+//! member of a clusterset. The alternate form (`{:#}`) also names the parties and the members' clusters.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -25,7 +25,7 @@ impl Status {
         ["SERVICE".to_owned(), "TYPE".to_owned(), ours, others, ecs, tools, unknown]
     }
 
-    /// The sum of all services in one line.
+    /// Returns the totals of all services in one line.
     pub fn summary(&self) -> String {
         if let Some(cut) = &self.cut {
             return cut.clone();
@@ -89,7 +89,7 @@ impl Display for ClustersetStatus {
     }
 }
 
-/// The lines of a table: the headings, then each row, in columns.
+/// Formats a table as aligned lines: the headings, then each row.
 fn lines<const N: usize>(
     headings: [String; N],
     rows: impl Iterator<Item = [String; N]>,
@@ -104,12 +104,12 @@ fn lines<const N: usize>(
     rows.iter().map(line).collect()
 }
 
-/// A number in a table.
+/// Formats a count for a table: `-` for zero.
 pub(super) fn cell(count: usize) -> String {
     if count == 0 { "-".to_owned() } else { count.to_string() }
 }
 
-/// The sum of each column.
+/// Sums each column.
 pub fn sum(splits: impl Iterator<Item = Split>) -> Split {
     let mut sum = Split::default();
     for (column, count) in splits.flat_map(|split| split.into_iter().enumerate()) {

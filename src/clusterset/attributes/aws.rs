@@ -1,5 +1,5 @@
-//! The reader of AWS's controller, for tests: `NewEndpointFromInstance` of its pkg/model/types.go, at its last commit of
-//! October 2024. It shows which of our instances its importers take, and what they read.
+//! The reader of AWS's controller, for tests: `NewEndpointFromInstance` of its pkg/model/types.go, at its last commit
+//! of October 2024. The tests use it to check that its importers accept our instances, and which values they read.
 
 use super::{
     CLUSTER_ID, CLUSTERSET_ID, CREATED, ENDPOINT_PORT_NAME, ENDPOINT_PROTOCOL, READY, SERVICE_PORT,
@@ -8,10 +8,10 @@ use super::{
 use crate::model::Attributes;
 use crate::model::attributes::{IPV4, IPV6, PORT};
 
-/// An endpoint as its importers see it.
+/// An endpoint as the importers of AWS's controller read it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AwsEndpoint {
-    /// Any text, also none.
+    /// Any text, even an empty one.
     pub address: String,
     pub port: u16,
     pub service_port: u16,
@@ -20,7 +20,10 @@ pub struct AwsEndpoint {
     pub cluster: String,
 }
 
-/// The first attribute that it lacks or cannot parse is the error.
+/// Reads an instance as AWS's controller does.
+///
+/// # Errors
+/// Returns the first attribute that is missing or cannot be parsed.
 pub fn read_as_aws(attributes: &Attributes) -> Result<AwsEndpoint, &'static str> {
     let text = |key: &'static str| attributes.get(key).ok_or(key);
     let address = attributes.get(IPV4).or(attributes.get(IPV6)).unwrap_or_default().to_owned();
@@ -39,7 +42,7 @@ pub fn read_as_aws(attributes: &Attributes) -> Result<AwsEndpoint, &'static str>
     Ok(AwsEndpoint { address, port, service_port, ready, created, cluster })
 }
 
-/// Go's `strconv.ParseUint(text, 10, 16)`, which takes no sign.
+/// Go's `strconv.ParseUint(text, 10, 16)`, which accepts no sign.
 fn unsigned(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }

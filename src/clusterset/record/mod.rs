@@ -1,9 +1,9 @@
-//! The records of a member: one of each of its exports ([`ExportRecord`]), and one of itself ([`ClusterRecord`]). A
-//! record is an instance without an address in an HTTP namespace of the clusterset, in the Cloud Map service that has
-//! the cluster id as its name. AWS's controllers do not see it, since it has no `CLUSTERSET_ID`.
+//! The records of a member: one for each of its exports ([`ExportRecord`]), and one for itself ([`ClusterRecord`]). A
+//! record is an instance without an address. It is in an HTTP namespace of the clusterset, in the Cloud Map service
+//! that has the cluster id as its name. AWS's controllers ignore it, since it has no `CLUSTERSET_ID`.
 //!
-//! A Service is exported while its record is registered. So a record that cannot be read is never taken for a missing
-//! one: [`read`] returns an error that names it, and the import stays as it is.
+//! A Service is exported while its record is registered. An unreadable record is therefore never treated as a missing
+//! one: [`read`] returns an error that names it, and the import stays unchanged.
 
 #[cfg(test)]
 mod tests;
@@ -22,37 +22,37 @@ use crate::model::{
     join, join_first,
 };
 
-/// No Kubernetes namespace has a dot in its name.
+/// The prefix of the namespaces of records. No Kubernetes namespace has a dot in its name.
 const PREFIX: &str = "clusterset.";
 
-/// The name of the namespace with all records of a clusterset.
+/// Returns the name of the namespace that contains all records of a clusterset.
 pub fn namespace(clusterset: &ClustersetId) -> String {
     format!("{PREFIX}{clusterset}")
 }
 
-/// The clusterset of which a namespace has the records.
+/// Returns the clusterset whose records a namespace contains.
 pub fn clusterset_of(namespace: &str) -> Option<ClustersetId> {
     namespace.strip_prefix(PREFIX).and_then(ClustersetId::parse)
 }
 
-/// Whether a namespace has the records of a clusterset.
+/// Whether a namespace contains the records of a clusterset.
 pub fn is_namespace(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Takes the records out of a registry: they carry marks, and are no endpoints.
+/// Removes the records from a registry: they have marks, but are not endpoints.
 pub fn leave_out(registry: &mut Registry) {
     let Registry { namespaces, services, .. } = registry;
     services.retain(|key, _| !is_of_records(namespaces, key));
 }
 
-/// Whether a Cloud Map service has records.
+/// Whether a Cloud Map service contains records.
 pub fn is_of_records(namespaces: &BTreeMap<String, Namespace>, key: &ServiceKey) -> bool {
     namespaces.get(&key.namespace).is_some_and(|namespace| is_namespace(&namespace.name))
 }
 
-/// A registry in three parts, in the order in which they are removed: the records of exports, the instances, and the
-/// records of clusters.
+/// Splits a registry into three parts, in the order in which a purge removes them: the records of exports, the
+/// instances, and the cluster records.
 pub fn parts(registry: &Registry) -> [Registry; 3] {
     let [mut exports, mut instances, mut clusters] =
         [registry, registry, registry].map(Clone::clone);
@@ -81,7 +81,7 @@ pub struct UnusableRecord {
     pub cluster: ClusterId,
     /// The id of the instance.
     pub id: String,
-    /// The Service in its marks, for the record of an export.
+    /// The Service in its marks, if it is an export record.
     pub service: Option<ServiceRef>,
     pub problem: Problem,
 }
@@ -91,7 +91,8 @@ fn in_brackets(service: Option<&ServiceRef>) -> String {
 }
 
 impl UnusableRecord {
-    /// Whether it may be the record of this Service. The id alone decides if the marks are lost.
+    /// Whether it may be the record of this Service, by its id or its marks. If the marks are lost, the id alone
+    /// decides.
     pub fn may_be_of(&self, service: &ServiceRef) -> bool {
         self.id == id::export_record(service) || self.service.as_ref() == Some(service)
     }
@@ -102,7 +103,7 @@ impl UnusableRecord {
 pub enum Problem {
     #[error("it has no mark of an exporter, or no ARN of an EKS cluster")]
     Unmarked,
-    /// A later release may write other JSON under a higher version.
+    /// A later release wrote the record: it may use other JSON under a higher schema version.
     #[error("a later release wrote it (schema {0}, and this release reads {SCHEMA_VERSION})")]
     LaterSchema(u32),
     #[error("its marks name no Service of Kubernetes")]
@@ -111,17 +112,17 @@ pub enum Problem {
     OtherId,
     #[error("it lacks the attribute {0}")]
     Missing(&'static str),
-    /// The text of the parser, with the place.
+    /// The parser's message, with the position.
     #[error("its JSON is invalid: {0}")]
     Json(String),
     #[error("its {field} {:?} is not valid", shorten(.value))]
     Invalid { field: String, value: String },
 }
 
-/// Reads an instance in the Cloud Map service of a cluster; `None` if this release knows no record with its id.
+/// Reads an instance in the Cloud Map service of a cluster. Returns `None` if this release knows no record with its id.
 ///
 /// # Errors
-/// Returns the problem if it is a record and cannot be used.
+/// Returns the problem if the instance is a record but cannot be used.
 pub fn read(
     cluster: &ClusterId,
     id: &str,
@@ -142,27 +143,27 @@ pub fn read(
     })
 }
 
-/// The Service in the marks of a record, if Kubernetes accepts its name.
+/// Returns the Service in the marks of a record, if its name is valid in Kubernetes.
 fn service_of(attributes: &Attributes) -> Option<ServiceRef> {
     let service = Owner::of(attributes)?.service_of(attributes)?;
     service.can_exist().then_some(service)
 }
 
-// The record of a member: the installation and the cluster that hold the cluster id, and the time of the last sync.
+// The cluster record: the installation and the cluster that hold the cluster id, and the time of the last sync.
 
-/// The record of a member.
+/// The record of a member about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
     /// The installation and the cluster that hold the cluster id.
     pub owner: Owner,
     pub clusterset: ClustersetId,
-    /// The last full sync that read the cluster completely, up to some minutes.
+    /// The time of the last full sync that read the cluster completely. It may lag by some minutes.
     pub heartbeat: Timestamp,
-    /// Whether the cluster exports nothing: then no heartbeat is expected of it.
+    /// Whether the cluster only imports. No heartbeat is expected of it.
     pub only_imports: bool,
 }
 
-/// The direction of a member that only imports. All others have none.
+/// The value of the direction of a member that only imports. Other members have no direction.
 const IMPORT: &str = "import";
 
 impl ClusterRecord {
@@ -176,12 +177,13 @@ impl ClusterRecord {
         attributes
     }
 
-    /// Whether the record of a member says that it only imports.
+    /// Whether a cluster record says that the member only imports.
     pub fn says_only_imports(attributes: &Attributes) -> bool {
         attributes.get(DIRECTION) == Some(IMPORT)
     }
 
-    /// A higher schema is accepted: a member must not seem dead to the releases before its own.
+    /// Reads a cluster record. It accepts a higher schema version, so that earlier releases do not report a member of a
+    /// later release as stale.
     ///
     /// # Errors
     /// Returns the problem if the record cannot be used.
@@ -205,22 +207,22 @@ fn parse<T>(
     parse(text).ok_or_else(|| Problem::Invalid { field: key.to_owned(), value: text.to_owned() })
 }
 
-// The record of an export: its properties, once instead of in every instance, and its existence while no endpoint is
-// ready.
+// The export record. It contains the properties once instead of in every instance, and keeps the export alive while no
+// endpoint is ready.
 
-/// The record of an export. Its cluster is the name of the Cloud Map service that it is registered in.
+/// The record of an export. The name of its Cloud Map service is the cluster id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRecord {
     /// The exporting installation and cluster.
     pub owner: Owner,
     pub service: ServiceRef,
-    /// With all properties: an export without them is written with the defaults of the API.
+    /// The export, with all properties. If an export has none, the API's defaults are written.
     pub export: Export,
-    /// Whether Cloud Map has none of its endpoints: then their service may be gone.
+    /// Whether Cloud Map has no endpoint of the export. The Cloud Map service of the endpoints may then not exist.
     pub is_empty: bool,
 }
 
-/// An export does not fit in a record.
+/// The error if an export does not fit in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error(
     "the properties of its {ports} ports have {characters} characters without labels and annotations, and a record has \
@@ -267,7 +269,8 @@ impl ExportRecord {
     }
 }
 
-/// The export as its record has it, without labels and annotations that do not fit: every member imports the same.
+/// Returns the export as its record has it: without labels and annotations if they do not fit. Imports always use this
+/// version, so that every member imports the same.
 pub fn as_recorded(export: &Export) -> Export {
     let mut recorded = export.clone();
     if let Some(properties) = &mut recorded.properties
@@ -279,10 +282,10 @@ pub fn as_recorded(export: &Export) -> Export {
     recorded
 }
 
-// The JSON of an export. Its fields and words are those of a Service in Kubernetes, in alphabetical order, so that
-// equal exports have equal texts. A later release may add fields, which this one ignores.
+// The JSON of an export. Its fields and values are named as in a Kubernetes Service, and the fields are in alphabetical
+// order, so that equal exports have equal texts. A later release may add fields, which this one ignores.
 
-/// The most characters of the parser's text.
+/// The maximum length of the parser's message, in characters.
 const LONGEST_PROBLEM: usize = 300;
 
 #[derive(Serialize, Deserialize)]
@@ -317,7 +320,7 @@ struct Port {
     protocol: Protocol,
 }
 
-/// The JSON of an export, compact.
+/// Returns the compact JSON of an export.
 fn write_json(export: &Export) -> String {
     let properties = export.properties.clone().unwrap_or_default();
     let affinity = properties.session_affinity;
@@ -342,11 +345,11 @@ fn write_json(export: &Export) -> String {
         traffic_distribution: properties.traffic_distribution,
         kind: export.kind,
     };
-    // Texts, numbers and maps by text are always JSON.
+    // Strings, numbers and maps with string keys always serialize.
     serde_json::to_string(&json).unwrap_or_default()
 }
 
-/// The export of a cluster in the JSON of its record. An absent property has the default of the API.
+/// Reads the export of a cluster from the JSON of its record. An absent property gets the API's default.
 fn read_json(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
     let json = parse_json(text)?;
     let ports = json.ports.into_iter().enumerate().map(|(index, port)| port.read(index));
@@ -394,21 +397,22 @@ fn parse_json(text: &str) -> Result<Json, Problem> {
     Ok(json)
 }
 
-/// The parser repeats keys and values as they are, and any client of Cloud Map can write them.
+/// Makes the parser's message short and printable: it repeats keys and values, and any client of Cloud Map can write
+/// these.
 fn problem(error: &dyn std::fmt::Display) -> Problem {
     Problem::Json(shorten_to(&printable(&error.to_string()), LONGEST_PROBLEM))
 }
 
-// The JSON of a record as values of attributes. Cloud Map allows 1,024 characters of printable ASCII in a value, and a
-// space or tab anywhere but at its start.
+// Stores the JSON of a record in the values of attributes. Cloud Map allows 1,024 characters of printable ASCII in a
+// value, and a space or tab anywhere except at its start.
 
-/// The characters of a piece.
+/// The length of a piece, in characters.
 const PIECE: usize = 1000;
-/// The characters of all pieces. The marks and the keys take up to 750 of the 5,000 that an instance may have.
+/// The maximum length of all pieces together. Marks and keys take up to 750 of the 5,000 characters of an instance.
 const MAXIMUM: usize = PIECE * EXPORT.len();
 
-/// The same JSON in printable ASCII, without a space at either end of a piece. In compact JSON, any character that is
-/// escaped here is inside a string.
+/// Converts compact JSON to printable ASCII without a space at either end of a piece. Every character that is escaped
+/// here is inside a string.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {
@@ -428,36 +432,36 @@ fn escape(character: char, text: &mut String) {
     }
 }
 
-/// The attributes with the pieces of a printable text of at most [`MAXIMUM`] characters.
+/// Splits a printable text of at most [`MAXIMUM`] characters into attributes.
 fn split(text: &str) -> impl Iterator<Item = (String, String)> {
     let pieces = text.as_bytes().chunks(PIECE).map(String::from_utf8_lossy);
     EXPORT.iter().zip(pieces).map(|(key, piece)| ((*key).to_owned(), piece.into_owned()))
 }
 
-/// The text of all pieces. A missing one at the end leaves JSON that is not complete.
+/// Joins the pieces. A missing piece at the end leaves incomplete JSON, which the parser reports.
 fn join_pieces(attributes: &Attributes) -> Result<String, Problem> {
     let last = EXPORT.iter().rposition(|key| attributes.contains_key(key)).unwrap_or(0);
     let piece = |key: &&'static str| attributes.get(key).ok_or(Problem::Missing(key));
     EXPORT.iter().take(last + 1).map(piece).collect()
 }
 
-// The labels and annotations that an export states and an import can have. A ServiceExport has texts that no API server
-// has checked, and so has a record: an object with one that is not valid would be refused as a whole.
+// The labels and annotations that an export states and an import can have. No API server has validated those in a
+// ServiceExport or a record, and one invalid text would make it refuse the whole object.
 
 /// The number of keys that a message names.
 const NAMED: usize = 10;
 
-/// Whether an object can have the label.
+/// Whether Kubernetes accepts a label.
 pub fn is_label(key: &str, value: &str) -> bool {
     is_label_key(key) && (value.is_empty() || is_label_word(value))
 }
 
-/// Whether an object can have an annotation with this key: the API server ignores its case.
+/// Whether Kubernetes accepts an annotation with this key. The API server ignores the key's case.
 pub fn is_annotation(key: &str) -> bool {
     is_label_key(&key.to_lowercase())
 }
 
-/// A sentence about the labels and annotations that every import of an export lacks, since no object can have them.
+/// Returns a sentence about the labels and annotations that imports lack, since Kubernetes does not accept them.
 pub fn left_out_metadata(properties: &Properties) -> Option<String> {
     let labels = properties.labels.iter().filter(|(key, value)| !is_label(key, value));
     let labels: Vec<&String> = labels.map(|(key, _)| key).collect();

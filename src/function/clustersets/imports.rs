@@ -1,6 +1,6 @@
-//! Plans and applies the imports of a run. Exports of clusters that the function serves are read from those clusters. Exports
-//! of all other members are read from Cloud Map, once per clusterset. If Cloud Map cannot be read, served clusters still import
-//! from each other, and endpoints imported from other members stay unchanged.
+//! Plans and applies the imports of a run. Exports of clusters that the function serves are read from those clusters.
+//! Exports of all other members are read from Cloud Map, once per clusterset. If Cloud Map cannot be read, served
+//! clusters still import from each other, and endpoints imported from other members stay unchanged.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Joined};
 #[derive(Default)]
 pub(super) struct Imports {
     pub(super) sets: BTreeMap<ClustersetKey, Clusterset>,
-    /// By the cluster's index in the settings.
+    /// The imports of each cluster, by its index in the settings.
     pub(super) imported: BTreeMap<usize, Imported>,
 }
 
@@ -64,8 +64,9 @@ impl Clustersets<'_> {
             let members = &members_by_set[&key];
             let set = &sets[&key];
             async move {
-                // A cluster without a record in Cloud Map is not a member, so nothing is imported into it. Otherwise its next
-                // run would find imports in the cluster but no record, and would take this for the wrong Cloud Map.
+                // A cluster without a record in Cloud Map is not a member, so nothing is imported into it. Otherwise
+                // its next run would find imports in the cluster but no record, and would take this for the wrong Cloud
+                // Map.
                 if !joined.is_member(members) {
                     let lacks_own_record = joined.is_unfamiliar(members);
                     let imported = Imported { lacks_own_record, ..Imported::default() };
@@ -83,7 +84,7 @@ impl Clustersets<'_> {
         Imports { sets, imported }
     }
 
-    /// A clusterset of which nothing is read yet.
+    /// Returns the clusterset of a joined cluster, before anything of it is read.
     fn clusterset(&self, joined: &Joined<'_>) -> Clusterset {
         let clusters = self.invocation.settings.clusters.iter().enumerate();
         let silent = clusters.filter(|(index, _)| match self.members.get(index) {
@@ -95,7 +96,7 @@ impl Clustersets<'_> {
         self.invocation.clusterset(joined.cluster, silent)
     }
 
-    /// The exports of one name as they are now, for an importer. `None` if Cloud Map cannot be read.
+    /// Reads the present exports of one name for an importer. Returns `None` if Cloud Map cannot be read.
     async fn read_again(
         &self,
         set: &Clusterset,

@@ -1,4 +1,5 @@
-//! The clusters of a run join their clustersets: each says who it is, and the objects of its imports are read.
+//! Joins the clusters of a run to their clustersets: reads the member id of each cluster, and the objects of its
+//! imports.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,12 +14,12 @@ use crate::publish::shuffle;
 use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
 use crate::report::Mode;
 
-/// A cluster by its index in the settings, as it joined, or the reason why it did not.
+/// The index of a cluster in the settings, and the joined cluster or the reason why it did not join.
 pub(super) type Join<'a> = (usize, Result<Joined<'a>, Box<Line>>);
 
 impl Function {
-    /// Joins some of the clusters that take part, in the order in which they answer. One that the run is not about is not
-    /// asked if it has just not answered.
+    /// Joins the clusters that take part and that `is_meant` selects, in the order in which they answer. Does not
+    /// contact a cluster that did not answer lately, unless the run is about this cluster or is a plan.
     pub(super) fn joins<'a>(
         &'a self,
         invocation: &'a Invocation<'a>,
@@ -46,21 +47,22 @@ impl Function {
     }
 }
 
-// The clusters that have just not answered. A change of another cluster's exports does not wait for them again: they
-// import it in their next full sync, as if they had failed in this run. Only this process knows of them, for some
-// minutes, and no plan rests on that.
+// The silent clusters: those that did not answer lately. A sync of another cluster's exports does not wait for them
+// again. They import these exports in their next full sync, as if they had failed in this run. The silent clusters are
+// known only to this process, for some minutes, and no plan depends on them.
 
-/// A failure that takes less time is no delay: a cluster that denies a right is asked in each run.
+/// The shortest failure that makes a cluster silent. A faster failure delays nothing, so a cluster that denies a right
+/// is contacted in each run.
 const LONG: Duration = Duration::from_secs(2);
-/// The time after which such a cluster is asked again if no full sync has asked it before.
+/// How long a cluster stays silent, unless its full sync contacts it before.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_mins(5);
 
-/// When each of them failed, by the cluster's index in the settings.
+/// The time of the last failure of each silent cluster, by its index in the settings.
 #[derive(Debug, Default)]
 pub(in crate::function) struct Silent(Mutex<BTreeMap<usize, Instant>>);
 
 impl Silent {
-    /// Notes that a cluster answered, or failed, after it was asked at `asked`.
+    /// Records whether a cluster failed that was contacted at `asked`.
     fn note(&self, index: usize, asked: Instant, has_failed: bool) {
         let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if has_failed && asked.elapsed() >= LONG {
@@ -70,7 +72,7 @@ impl Silent {
         }
     }
 
-    /// The reason not to ask a cluster now.
+    /// Returns the reason not to contact a cluster now. `None` if it is not silent.
     fn obstacle(&self, index: usize) -> Option<Box<Line>> {
         let silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ago = silent.get(&index)?.elapsed();
@@ -84,12 +86,12 @@ impl Silent {
     }
 }
 
-// The clusters that import what a run is about. A full sync imports into every served cluster, and so does a sync of a
-// few Services: their endpoints reach the other clusters in the same invocation. An adoption imports only into the
-// clusters that it names.
+// The clusters that import the names of a run. Every run imports into all served clusters, even a sync of a few
+// Services, so that their endpoints reach the other clusters in the same invocation. Only an adoption imports nothing
+// (`Invocation::takes_part`).
 
 impl Function {
-    /// What each cluster imports in this invocation, by its index in the settings.
+    /// Returns the names that each cluster imports in this invocation, by its index in the settings.
     pub(in crate::function) fn importers(
         &self,
         selections: &Selections,

@@ -6,14 +6,15 @@
 //!                                                                                └─> import into each served cluster
 //! ```
 //!
-//! All of it goes on while the annotated Services are published. Every cluster that takes part joins first (`join`): the
-//! objects of its imports are read before the exports. The exports of each served cluster are read once, also if the run is
-//! not about that cluster, and offered to importers ([`exports::Offer`]) before anything is published. When all clusters have
-//! offered theirs, the exports of all members are imported into every served cluster of the clusterset (`imports`).
+//! All of this runs while the annotated Services are published. Every cluster that takes part joins first (`join`): the
+//! objects of its imports are read before the exports. The exports of each served cluster are read once, even if the
+//! run is not about that cluster, and offered to importers ([`exports::Offer`]) before anything is published. When all
+//! clusters have made their offers, the exports of all members are imported into every served cluster of the clusterset
+//! (`imports`).
 //!
-//! A cluster that does not join in time, or does not offer its exports in time, is [late](PATIENCE): the others go on without it,
-//! and its part of their imports stays. Once it has, the same happens again with all clusters. `report` adds the outcome to the
-//! reports of the clusters.
+//! A cluster that does not join, or does not offer its exports, in time is [late](PATIENCE). The others go on without
+//! it, and its part of their imports stays unchanged. When it has joined and made its offer, a second pass repeats the
+//! steps with all clusters. `report` adds the outcome to the reports of the clusters.
 
 mod imports;
 mod join;
@@ -36,22 +37,21 @@ use crate::report::Mode;
 
 pub(super) use join::Silent;
 
-/// The time in which the clusters of a sync join before those that have joined go on, and in which these then offer their
-/// exports before they are imported. An API server that hangs takes up to half of the run's time; without these limits no
-/// import of any other cluster would change in that time. The lists of a large cluster take seconds, and each second pass reads
-/// every cluster again.
+/// How long the first pass of a sync waits for clusters to join, and then for their offers. An API server that hangs
+/// takes up to half of the run's time, in which no import of any other cluster would change without this limit. It is
+/// not shorter, since the lists of a large cluster take seconds, and each second pass reads every cluster again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The clusters that have joined by now, by their index in the settings, or the reason why they did not.
+/// The clusters that have joined, or the reason why they did not, by their index in the settings.
 pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Box<Line>>>;
 
-/// The exports of a run by the cluster's index, or the reason why they were not published.
+/// The published exports of each cluster, or the reason why they were not published, by its index in the settings.
 type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, exports::Refused>>;
 
-/// What a cluster offers, with its index.
+/// The index of a cluster in the settings, and the offer of its exports.
 type ClusterOffer = (usize, exports::Offer);
 
-/// What each cluster offered to importers, by its index. One that was not read offers nothing.
+/// The offer of each cluster, by its index in the settings. A cluster that was not read has no offer.
 type Offered = BTreeMap<usize, exports::Offer>;
 
 /// The exports and imports of a run.
@@ -62,10 +62,10 @@ pub(super) struct Synced {
     lacks_exports: bool,
 }
 
-/// A clusterset in one Cloud Map.
+/// The key of a clusterset: its Cloud Map and its id.
 type ClustersetKey = (RegistryKey, ClustersetId);
 
-/// A run over clustersets.
+/// A run over the clustersets of the joined `members`.
 #[derive(Clone, Copy)]
 pub(super) struct Clustersets<'a> {
     pub(super) function: &'a Function,
@@ -76,7 +76,8 @@ pub(super) struct Clustersets<'a> {
 }
 
 impl Function {
-    /// Syncs the clustersets of a run: the clusters that join in time, and then all once more if a late one has joined.
+    /// Syncs the clustersets of a run. The first pass has the clusters that join in time. If a late cluster joins or
+    /// offers its exports afterwards, a second pass has all clusters.
     pub(super) async fn sync_clustersets<'a>(
         &'a self,
         invocation: &'a Invocation<'a>,
@@ -90,7 +91,7 @@ impl Function {
                 members.insert(index, joined);
             }
         };
-        // A person gets the plan of all.
+        // A plan is always about all clusters, since a person waits for it.
         let patience = if invocation.mode == Mode::Sync { PATIENCE } else { Duration::MAX };
         _ = timeout(patience, in_time).await;
         let run = async |members: &JoinedMembers<'_>, published: &ExportResults, patience| {
@@ -104,7 +105,7 @@ impl Function {
         let is_partial = synced.lacks_exports || late.values().any(Result::is_ok);
         if is_partial {
             let is_early = |index| members.get(&index).is_some_and(Result::is_ok);
-            // The objects of their imports are read before the exports of the late ones.
+            // The early clusters join again, since the objects of their imports must be read before the late exports.
             let joins = self.joins(invocation, selections, is_early);
             let mut again: JoinedMembers<'_> = Box::pin(joins.collect()).await;
             for (index, joined) in &mut again {
@@ -124,7 +125,7 @@ impl Function {
 }
 
 impl Synced {
-    /// Both passes of a run: the imports are as the second one left them.
+    /// Joins the results of both passes of a run. The imports are as the second pass left them.
     fn followed_by(mut self, second: Self) -> Self {
         self.exports.extend(second.exports);
         let mut imports = second.imports;
@@ -140,8 +141,8 @@ impl Synced {
 }
 
 impl<'a> Clustersets<'a> {
-    /// Publishes the exports of the selected clusters that are not `published` yet, and imports those that are offered in time
-    /// into all members.
+    /// Publishes the exports of the selected clusters that are not `published` yet, and imports the exports that are
+    /// offered in time into all joined clusters.
     async fn run(self, published: &ExportResults, patience: Duration) -> Synced {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let imports = async {
@@ -160,8 +161,9 @@ impl<'a> Clustersets<'a> {
         Synced { exports, imports, lacks_exports }
     }
 
-    /// Publishes the exports of the selected clusters. The offers end when none is left to come. Clusters that state one id
-    /// go one after the other: side by side, each would register the record that Cloud Map does not show yet.
+    /// Publishes the exports of the selected clusters. The channel closes after the last offer. Clusters with the same
+    /// cluster id go one after the other: concurrently, each would register the record that Cloud Map does not show
+    /// yet.
     async fn export_all(
         &self,
         offers: UnboundedSender<ClusterOffer>,
@@ -188,8 +190,8 @@ impl<'a> Clustersets<'a> {
         exports.flat_map(stream::iter).filter_map(|exported| async { exported }).collect().await
     }
 
-    /// Reads the names of the run that a served cluster's own run does not cover: the cluster is the only source of what it
-    /// exports.
+    /// Reads the exports of each served cluster under the names of this run that `export_all` does not publish, since a
+    /// served cluster is the only source of its exports.
     async fn read_others(&self, offers: UnboundedSender<ClusterOffer>, published: &ExportResults) {
         let Some(all) = &self.selections.union() else { return };
         let reads = self.joined().filter_map(|(index, joined)| {
@@ -199,7 +201,7 @@ impl<'a> Clustersets<'a> {
         });
         let reads = reads.map(async |(index, joined, rest)| {
             if let Some(read) = joined.exports_in_cluster(self.registry(joined), &rest).await {
-                // The importers may have ended with the run.
+                // The receiver may be gone, since the imports may have ended.
                 _ = offers.send((index, exports::Offer::Exports(Box::new(read))));
             }
         });
@@ -207,12 +209,12 @@ impl<'a> Clustersets<'a> {
         Box::pin(reads.collect::<()>()).await;
     }
 
-    /// The exports of a cluster that are left to publish in the run.
+    /// Returns the exports of a cluster that this run still has to publish.
     fn left_to_publish(&self, index: usize, published: &ExportResults) -> Option<&'a Selection> {
         self.selections.of(index).filter(|_| !published.contains_key(&index))
     }
 
-    /// The clusters that joined.
+    /// Returns the clusters that joined, by their index in the settings.
     fn joined(&self) -> impl Iterator<Item = (usize, &'a Joined<'a>)> {
         self.members.iter().filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)))
     }
@@ -227,7 +229,7 @@ impl<'a> Clustersets<'a> {
     }
 }
 
-/// Takes offers until none is left to come.
+/// Takes offers until the channel closes. A second offer of exports by a cluster is added to its first one.
 async fn take_offers(offers: &mut UnboundedReceiver<ClusterOffer>, offered: &mut Offered) {
     while let Some((index, offer)) = offers.recv().await {
         let offer = match (offered.remove(&index), offer) {

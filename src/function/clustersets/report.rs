@@ -1,5 +1,5 @@
-//! The part of each cluster in its clusterset, in the report: the state in which it joined, its exports with their
-//! conditions, and its imports. The lines of exports are added to those of annotated Services.
+//! Adds each cluster's part in its clusterset to the report: how it joined, its exports with their conditions, and its
+//! imports. The lines about the exports' instances are added to those of annotated Services.
 
 use std::collections::BTreeSet;
 
@@ -61,8 +61,8 @@ impl Clustersets<'_> {
         }
     }
 
-    /// Writes on each export why the whole cluster is held back, if that concerns its exports. Only a full sync does, since a
-    /// message may find another reason.
+    /// Writes the reason why a whole cluster is held back on each of its exports, if it concerns exports. Only a full
+    /// sync does, since a message may find another reason.
     async fn write_obstacle(
         &self,
         index: usize,
@@ -92,7 +92,7 @@ impl Clustersets<'_> {
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
     ) {
-        // Else it was refused with its exports, or its own record.
+        // A cluster that exports, or whose record was refused, already has a line about the other holder.
         let is_refused = joined.exports() || matches!(exported, Some(Err(_)));
         let holder = joined.other_holder(known).filter(|_| !is_refused);
         let taken = holder.map(|holder| Refused::taken(&joined.member.cluster, Some(holder)));
@@ -122,8 +122,8 @@ fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport) {
     }
 }
 
-/// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was
-/// changed, or not read.
+/// Adds a cluster's part in its clusterset to its report. A cluster that the run is not about has a report only if
+/// something in it was changed, held back or not read.
 fn add_report(runs: &mut run::Runs, index: usize, cluster: &str, report: MultiClusterReport) {
     if let Some(run) = runs.get_mut(&index) {
         run.counts.imported = report.made();
@@ -139,20 +139,20 @@ fn add_report(runs: &mut run::Runs, index: usize, cluster: &str, report: MultiCl
     }
 }
 
-// A member that is frozen: its exports or imports stand, and an obstacle that only a person can remove keeps them as they
-// are, so that they become outdated. A cluster that is no member yet, or was purged, has the same obstacles and nothing
-// to lose: it stays quiet.
+// Frozen members. A member is frozen if it has exports or imports, and an obstacle that only a person can remove keeps
+// them unchanged, so that they become outdated. A cluster that is not a member yet, or was purged, may have the same
+// obstacles, but has nothing to lose, so it is not reported as frozen.
 
 const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
                       is mended";
 
 impl Clustersets<'_> {
-    /// Marks a cluster that is frozen. Only its full sync looks for the signs: the registries were read as a whole then.
+    /// Marks a cluster in its report if it is frozen. Only its full sync does this, which has read the registries.
     pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
         let is_whole = self.selections.of(index) == Some(&Selection::Everything);
         let mut lines = report.lines.iter_mut();
-        // Of the obstacles that no later run removes, the objects of another installation are in the way of single imports,
-        // and the policy keeps imports as they are on purpose.
+        // Two obstacles that no later run removes do not freeze a cluster: objects of another installation block only
+        // single imports, and the policy keeps imports unchanged on purpose.
         let is_in_part = |line: &Line| ["OtherOwner", "Policy"].contains(&&*line.code);
         let stands = |line: &&mut Line| line.is_obstacle() && !line.is_open() && !is_in_part(line);
         let obstacle = lines.find(stands).filter(|_| is_whole);
@@ -163,8 +163,8 @@ impl Clustersets<'_> {
         }
     }
 
-    /// Whether a record of the cluster, or an object of its imports, shows that it is or was a member. A list that fails
-    /// shows nothing.
+    /// Whether the cluster has a record or an object of an import, and so is or was a member. A failed read counts as
+    /// having none.
     async fn was_member(&self, index: usize) -> bool {
         let cluster = &self.function.settings.clusters[index];
         let Ok(connection) = self.invocation.connect(cluster).await else { return false };

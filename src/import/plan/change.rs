@@ -22,8 +22,8 @@ pub struct Change {
 }
 
 /// The order of the changes of one import. All additions precede all removals, so an endpoint that moves to another
-/// slice is in before it is out. The name of a port is removed from the derived Service before it is removed from the
-/// slices: kube-proxy connects the two by that name.
+/// slice is added there before it is removed from its present slice. The name of a port is removed from the derived
+/// Service before it is removed from the slices, since kube-proxy connects the two by that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The ServiceImport, without IPs: the other objects refer to it as their owner.
@@ -31,11 +31,11 @@ pub enum Stage {
     /// The derived Service and its new ports and families.
     AddPorts,
     AddEndpoints,
-    /// The ServiceImport's IPs and all else that differs.
+    /// The ServiceImport's IPs and all its other differences.
     UpdateImport,
     RemovePorts,
     RemoveEndpoints,
-    /// The guard's note about a loss that was carried out.
+    /// Removes the guard's note about a loss that was carried out.
     TakeNoteOff,
     /// The ServiceImport of a name that no cluster exports. Its objects are removed by garbage collection.
     DeleteImport,
@@ -48,7 +48,8 @@ pub enum Stage {
 pub enum Write {
     /// POST of the whole object.
     Create,
-    /// A JSON merge patch of the fields that differ. Not a server-side apply: that never gives up the fields of a POST.
+    /// A JSON merge patch of the fields that differ. A server-side apply cannot be used: it never removes the fields of
+    /// a POST.
     Patch,
     /// A JSON merge patch of the status sub-resource.
     PatchStatus,
@@ -59,9 +60,11 @@ pub enum Write {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub body: Value,
-    /// If the owner references are written: those to other owners. The one to the ServiceImport is added.
+    /// The owner references to other owners, if the change writes owner references. The one to the ServiceImport is
+    /// added later.
     pub owners: Option<Vec<OwnerReference>>,
-    /// If `spec.ips` is written: the families of the derived Service's addresses, in their order.
+    /// The families of the import's IPs in their order, if the change writes `spec.ips`. The IPs are those of the
+    /// derived Service.
     pub ips: Option<Vec<Family>>,
 }
 
@@ -70,7 +73,7 @@ impl Content {
         Self { body, ..Self::default() }
     }
 
-    /// The paths of the fields, without `spec` and `metadata` at their start: what a person reads.
+    /// The paths of the fields for people, without a leading `spec` or `metadata`.
     pub fn fields(&self) -> Vec<String> {
         let mut fields = Vec::new();
         if !self.body.is_null() {
@@ -117,14 +120,14 @@ impl Change {
         Self { stage, object, write: Write::Delete, content, detail }
     }
 
-    /// The change for the report, once it was sent. The requests of a first sync of many clusters would take more memory than
-    /// all that it reads.
+    /// Returns the change without its content, for the report after the change was sent. In a first sync of many
+    /// clusters, the contents would take more memory than everything that the run reads.
     #[must_use]
     pub fn without_content(self) -> Self {
         Self { content: Content::default(), ..self }
     }
 
-    /// The line of the change in the import of a name.
+    /// The report line of the change in the import of a name.
     pub fn line(&self, import: &ServiceRef, outcome: Outcome) -> Line {
         let noun = match (self.object.kind, self.write) {
             (_, Write::PatchStatus) => "status",
@@ -153,8 +156,8 @@ impl fmt::Display for Change {
     }
 }
 
-// JSON merge patches (RFC 7386) of the fields that differ. Both sides contain only the fields that the plan decides, so a
-// patch leaves all others alone.
+// JSON merge patches (RFC 7386) of the fields that differ. Both sides contain only the fields that the plan decides, so
+// a patch leaves all others unchanged.
 
 /// The creation of an object with these fields.
 pub(super) fn creation(stage: Stage, object: ObjectRef, mut body: Value, detail: String) -> Change {
@@ -163,7 +166,7 @@ pub(super) fn creation(stage: Stage, object: ObjectRef, mut body: Value, detail:
     body["metadata"]["name"] = json!(object.name);
     body["metadata"]["namespace"] = json!(object.namespace);
     body["metadata"] = without_empty(body["metadata"].take());
-    // The other objects refer to the ServiceImport.
+    // All other objects have an owner reference to the ServiceImport.
     let owners = (object.kind != Kind::ServiceImport).then(Vec::new);
     let content = Content { body, owners, ips: None };
     Change { stage, object, write: Write::Create, content, detail }
@@ -188,15 +191,15 @@ pub(super) fn difference(present: &Value, wanted: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// The labels or annotations with one of these keys: all others belong to other writers.
+/// Returns the labels or annotations with these keys. All others belong to other writers.
 pub(super) fn only<'a>(texts: &Texts, keys: impl IntoIterator<Item = &'a str>) -> Texts {
     let keys = keys.into_iter().filter_map(|key| texts.get_key_value(key));
     keys.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The owner references to write, without the one to the ServiceImport; `None` if they are right. That ServiceImport is
-/// the only one that may be among them: another one was deleted and made again under the same name, and garbage
-/// collection removes an object without a living owner.
+/// Returns the owner references to write, without the one to the ServiceImport. `None` if exactly one present reference
+/// is to a ServiceImport, and it is the present one. Another ServiceImport was deleted and recreated under the same
+/// name, and garbage collection removes an object without a living owner.
 pub(super) fn owners(
     metadata: &Metadata,
     import: Option<&ServiceImport>,
@@ -208,7 +211,7 @@ pub(super) fn owners(
     (!is_right).then(|| others.into_iter().cloned().collect())
 }
 
-/// An object without empty fields, as the API server returns it. The ports of a ServiceImport are required.
+/// Removes empty fields, as the API server does. `ports` stays, since a ServiceImport requires it.
 pub(super) fn without_empty(mut object: Value) -> Value {
     let empty = [Value::Null, json!(""), json!([]), json!({})];
     if let Value::Object(fields) = &mut object {

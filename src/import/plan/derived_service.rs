@@ -1,6 +1,6 @@
 //! The derived Service: a Service without selector whose cluster IPs are the virtual IPs of an import of type
-//! `ClusterSetIP`. It is never deleted and created again while the import has that type, since its IPs would change.
-//! It has a spec for the end, and one while former and new ports are in use.
+//! `ClusterSetIP`. It is never recreated while the import has that type, since its IPs would change. A change goes
+//! through a transition spec while both former and new ports are in use, and then to the final spec.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,21 +19,22 @@ use crate::model::{
 /// The derived Service of an import.
 pub(super) struct Derived {
     pub name: String,
-    /// The families of the import's IPs, in their order. Empty if the cluster has none of them: a Service of an earlier
-    /// time stays, for the clients that have its IPs.
+    /// The families of the import's IPs, in their order. Empty if the cluster has none of the exported families. An
+    /// existing Service then stays for the clients that use its IPs.
     pub families: Vec<Family>,
-    /// The import's IPs that a Service without any asks for, in the order of its families.
+    /// The import's IPs that a Service without IPs requests, in the order of its families.
     kept_ips: Vec<IpAddr>,
-    /// The names that ports have until the end of the transition, by their new names.
+    /// The former names of renamed ports, by their new names. A port keeps its former name until the end of the
+    /// transition.
     pub(super) former_names: BTreeMap<String, String>,
     /// The spec while both former and new ports are in use.
     transition: ServiceSpec,
-    /// Its families are those of its cluster IPs, those of the import among them.
+    /// The final spec. Its families are those of the Service's cluster IPs, and include those of the import.
     pub(super) last: ServiceSpec,
 }
 
 impl Derived {
-    /// `None` if the import has no use for one.
+    /// Plans the derived Service. Returns `None` if the import needs none.
     pub(super) fn of(basis: &Basis<'_>, service: &ClustersetService) -> Option<Self> {
         if service.kind == ImportType::Headless {
             return None;
@@ -43,7 +44,7 @@ impl Derived {
         if families.is_empty() && present.is_none() {
             return None;
         }
-        // One without IPs has no families either, which the slices need.
+        // A Service that has lost its IPs is changed in any case: it has no families, and the slices need them.
         let is_fixed =
             |present: &&DerivedService| basis.is_service_fixed() && !has_lost_ips(present);
         let last = match present.filter(is_fixed) {
@@ -62,7 +63,7 @@ impl Derived {
         Some(Self { name, families, kept_ips, former_names, transition, last })
     }
 
-    /// The import's IPs, unless the API server assigns some of them in this run.
+    /// Returns the import's IPs, or `None` if the API server will assign some of them in this run.
     pub(super) fn known_ips(&self, basis: &Basis<'_>) -> Option<Vec<IpAddr>> {
         let present = basis.present.derived.as_ref().filter(|present| !has_lost_ips(present));
         let Some(present) = present else {
@@ -74,7 +75,7 @@ impl Derived {
         self.families.iter().all(is_assigned).then(ips)
     }
 
-    /// The creation, or the additions and then the removals.
+    /// Returns the creation, or a patch with the additions and a patch with the removals.
     pub(super) fn changes(&self, basis: &Basis<'_>) -> Vec<Change> {
         let object = || basis.object(Kind::Service, &self.name);
         let labels = basis.owner.label();
@@ -121,19 +122,19 @@ impl Derived {
 
     fn ask_for_ips(&self, body: &mut Value) {
         if let Some(primary) = self.kept_ips.first() {
-            // The API server completes neither by the other.
+            // Both fields are set, since the API server does not fill in one from the other.
             body["spec"]["clusterIP"] = json!(primary);
             body["spec"]["clusterIPs"] = json!(self.kept_ips);
         }
     }
 }
 
-/// Whether another writer took the IPs from the Service: one with an external name has none.
+/// Whether another writer removed the IPs from the Service by giving it the type `ExternalName`.
 fn has_lost_ips(present: &DerivedService) -> bool {
     present.spec.kind == "ExternalName"
 }
 
-/// The IPs of an import whose derived Service is gone. Clients have them, so another one asks for them.
+/// Returns the IPs of the import that a new derived Service requests, since clients may still use them.
 fn kept_ips(basis: &Basis<'_>, families: &[Family]) -> Vec<IpAddr> {
     let ips = basis.import().map(|import| import.ips.as_slice()).unwrap_or_default();
     let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
@@ -148,11 +149,13 @@ pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
     is_removable.then(|| Change::deletion(object, "no import uses it"))
 }
 
-// The spec of a derived Service: in the end, and in the transition to it. The API server refuses a port's name or number
-// that occurs twice, and another primary family, so both are made of the present Service and the merged exports.
+// The specs of a derived Service: the final one and the transition to it. The API server refuses duplicate port names
+// and numbers, and a change of the primary family, so both specs are made from the present Service and the merged
+// exports.
 
-/// The families of the service that the cluster has, as do those of the present Service. If no export names its
-/// families, those of the present Service; without one the cluster's primary one, as for any Service that names none.
+/// Returns the families of the merged service that the cluster or the present Service has. If no export names its
+/// families, these are the families of the present Service. Without a present Service they are the cluster's primary
+/// family, the default of any Service.
 fn families_of_import(
     basis: &Basis<'_>,
     service: &ClustersetService,
@@ -168,7 +171,7 @@ fn families_of_import(
     wanted.iter().filter(|family| available.contains(family)).copied().collect()
 }
 
-/// The spec at the end. The primary family of a Service cannot be changed, so it stays the first.
+/// Returns the final spec. The primary family of a Service cannot be changed, so it stays first.
 fn last_spec(
     service: &ClustersetService,
     families: &[Family],
@@ -204,7 +207,7 @@ fn with_others(first: &[Family], others: &[Family]) -> Vec<Family> {
     first.iter().chain(new).copied().collect()
 }
 
-/// The last spec with the present ports and families besides.
+/// Returns the final spec, with the present ports and families added.
 fn transition(present: &ServiceSpec, last: &ServiceSpec) -> ServiceSpec {
     let families = with_others(&present.families, &last.families);
     ServiceSpec {
@@ -215,8 +218,8 @@ fn transition(present: &ServiceSpec, last: &ServiceSpec) -> ServiceSpec {
     }
 }
 
-/// The present ports under their present names, and the new ones. A Service refuses a name, or a protocol and number,
-/// that occurs twice, and an unnamed port beside others.
+/// Returns the present ports under their present names, and the new ports. A Service cannot have a duplicate name, a
+/// duplicate pair of protocol and number, or an unnamed port beside others.
 fn ports_in_transition(present: &[ExportedPort], last: &[ExportedPort]) -> Vec<ExportedPort> {
     let mut ports: Vec<ExportedPort> = present.to_vec();
     for port in &mut ports {
@@ -235,7 +238,7 @@ fn ports_in_transition(present: &[ExportedPort], last: &[ExportedPort]) -> Vec<E
     if are_same(&ports, last) { last.to_vec() } else { ports }
 }
 
-/// The order of a Service's ports has no meaning.
+/// Whether two lists contain the same ports. Their order does not matter.
 fn are_same(ports: &[ExportedPort], others: &[ExportedPort]) -> bool {
     ports.len() == others.len() && ports.iter().all(|port| others.contains(port))
 }
@@ -246,7 +249,7 @@ fn find<'a>(ports: &'a [ExportedPort], like: &ExportedPort) -> Option<&'a Export
 }
 
 fn json_of(Metadata { labels, annotations, .. }: &Metadata, spec: &ServiceSpec) -> Value {
-    // Without any, too: a difference to none at all would take out those of others.
+    // Includes empty maps: a patch from a map to no map would remove the labels and annotations of other writers.
     let metadata = json!({"labels": labels, "annotations": annotations});
     json!({"metadata": metadata, "spec": change::without_empty(json!(spec))})
 }

@@ -1,5 +1,5 @@
-//! The EndpointSlices of an import: for each exporting cluster, family and set of ports as many as its endpoints need.
-//! Each endpoint is made and packed into a slice here, and `slice` writes the changes from one state of it to the next.
+//! The EndpointSlices of an import: for each exporting cluster, family and set of ports, as many slices as its
+//! endpoints need. This module makes the endpoints and packs them into slices. `slice` makes the changes of each slice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::model::{
     is_publishable,
 };
 
-/// The slices of a cluster and family.
+/// The present slices of each exporting cluster and family.
 type Groups<'a> = BTreeMap<(ClusterId, Family), Vec<&'a Slice>>;
 
 /// The changes of all slices.
@@ -32,7 +32,7 @@ pub(super) fn changes(
     for key in wanted.keys() {
         groups.entry(key.clone()).or_default();
     }
-    // Also the names of slices that are not ours or that will go.
+    // Includes the names of foreign slices and of slices that will be deleted.
     let mut used: BTreeSet<String> =
         basis.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
     let mut changes = Vec::new();
@@ -61,7 +61,8 @@ pub(super) fn changes(
         });
     }
     if basis.sources.is_complete {
-        // A slice without the label of a cluster, or with names, belongs to none.
+        // A slice without a valid cluster label, or with names in place of addresses, belongs to no cluster and is
+        // deleted.
         let has_waiting =
             |slice: &Slice| slice.addresses().any(|address| waiting.contains_key(&address));
         let is_of_none = |slice: &&Slice| slice.source().is_none() || slice.family.is_none();
@@ -72,19 +73,20 @@ pub(super) fn changes(
     changes
 }
 
-/// The endpoints of slices that could not be written. They stay in the slices that they would leave for these.
+/// Returns the endpoints of slices that could not be written. An endpoint that would move to such a slice stays in its
+/// present slice.
 fn waiting(basis: &Basis<'_>, all: &[(Shape<'_>, Packed<'_>)]) -> BTreeMap<IpAddr, SliceEndpoint> {
     let failed = all.iter().filter(|(_, packed)| basis.has_failed_additions(&packed.name));
     let endpoints = failed.flat_map(|(_, packed)| &packed.endpoints);
     endpoints.filter_map(|endpoint| Some((endpoint.address()?, endpoint.clone()))).collect()
 }
 
-/// The deletion of all slices of an import that does not exist any more.
+/// Deletes all slices of an import that no longer exists.
 pub(super) fn deletions(basis: &Basis<'_>) -> Vec<Change> {
     present(basis).map(|slice| slice::deletion(basis, slice)).collect()
 }
 
-/// The slices of ours. One that is being deleted takes its endpoints along, so they go to another one.
+/// Returns our slices that are not being deleted. The endpoints of a terminating slice are packed into another slice.
 fn present<'a>(basis: &Basis<'a>) -> impl Iterator<Item = &'a Slice> {
     basis.slices().filter(|slice| !slice.metadata.is_terminating)
 }
@@ -103,17 +105,18 @@ fn groups<'a>(basis: &Basis<'a>) -> Groups<'a> {
     groups
 }
 
-// The endpoints that the import shall have, as the slices have them, by exporting cluster, family and set of ports.
+// The endpoints that the import shall have, in the form of slice endpoints, by exporting cluster, family and set of
+// ports.
 
-/// Values of `trafficDistribution` that prefer endpoints in the zone of the client; `PreferSameNode` does if there are none
-/// on its node, as for endpoints of other clusters (KEP-3015).
+/// The values of `trafficDistribution` that prefer endpoints in the client's zone. `PreferSameNode` prefers the zone if
+/// the client's node has no endpoint, as with endpoints of other clusters (KEP-3015).
 const IN_ZONE: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
-/// All endpoints, by exporting cluster and family. Those of unread clusters are not among them.
+/// The wanted endpoints by exporting cluster and family, without those of unread clusters.
 type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
 
-/// The endpoints of these families, each under the address that identifies it in its slice. Those of a cluster whose loss
-/// the guard holds are beside its present ones.
+/// Returns the wanted endpoints of the service, each by the address that identifies it in its slice. If a cluster's
+/// part is held, its present endpoints are included.
 pub(super) fn wanted(
     basis: &Basis<'_>,
     service: &ClustersetService,
@@ -147,7 +150,7 @@ pub(super) fn wanted(
     all
 }
 
-/// Keeps the endpoints of a slice that have no other ports now.
+/// Adds the endpoints of a slice to `wanted`, except addresses that are already there, with any ports.
 fn keep(slice: &Slice, wanted: &mut Wanted) {
     for endpoint in &slice.endpoints {
         let Some(address) = endpoint.address() else { continue };
@@ -167,7 +170,8 @@ struct EndpointSource<'a> {
 }
 
 impl EndpointSource<'_> {
-    /// The endpoints of one family. Most have the same ports, which are found once.
+    /// Returns the endpoints of one family. Most endpoints have the same ports, so the port set is computed once for
+    /// all of them.
     fn wanted(&self, family: Family) -> Wanted {
         let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
         let mut wanted = Wanted::new();
@@ -186,8 +190,9 @@ impl EndpointSource<'_> {
         wanted
     }
 
-    /// The target ports of an endpoint under the import's names. `None` if an IP of the import leads to none of them.
-    /// Without an IP DNS leads clients to each endpoint: the ports that the import does not have keep the exporter's names.
+    /// Returns the target ports of an endpoint under the import's port names. If the import has an IP, returns `None`
+    /// if no port of the import leads to the endpoint. Without an IP, DNS leads clients to each endpoint, so ports that
+    /// the import does not have are included under the exporter's names.
     fn ports(&self, targets: &BTreeMap<PortKey, u16>) -> Option<PortSet> {
         let ports = &self.service.ports;
         let served = ports.iter().filter_map(|port| {
@@ -203,7 +208,7 @@ impl EndpointSource<'_> {
         for (key @ (protocol, port), number) in targets.iter().filter(|(key, _)| is_other(key)) {
             let is_free = |name: &&String| served.iter().all(|port| port.name != **name);
             let name = self.exported.port_names.get(key).filter(is_free).cloned();
-            // The API server refuses a name that occurs twice.
+            // The API server refuses duplicate names.
             let name =
                 name.unwrap_or_else(|| format!("{}-{port}", protocol.as_str().to_lowercase()));
             let protocol = *protocol;
@@ -223,10 +228,11 @@ impl EndpointSource<'_> {
             ready: Some(endpoint.ready),
             serving: Some(endpoint.ready || endpoint.is_leaving),
             terminating: Some(endpoint.is_leaving),
-            // The API server refuses a whole slice for one bad hostname, which any client of Cloud Map can register.
+            // The API server refuses a whole slice for one invalid hostname, and any client of Cloud Map can register
+            // one.
             hostname: endpoint.hostname.clone().filter(|hostname| is_dns_label(hostname)),
-            // A node of another cluster can have the name of one here, which internalTrafficPolicy Local would take for
-            // it.
+            // A node of another cluster can have the name of a local node. internalTrafficPolicy Local would treat it
+            // as that node.
             node: endpoint.node.clone().filter(|node| self.is_own && !node.is_empty()),
             hints: zone.iter().filter(|_| prefers_zone).cloned().collect(),
             zone,
@@ -243,7 +249,7 @@ const MAX_ENDPOINTS: usize = 100;
 /// The endpoints of one cluster and family by their ports and address.
 type Wanted = BTreeMap<PortSet, BTreeMap<IpAddr, SliceEndpoint>>;
 
-/// All addresses of an import, each with the number of endpoints of all clusters that have it.
+/// The addresses of an import, each with the number of wanted endpoints that have it, in all clusters.
 pub(super) type AddressCounts = BTreeMap<IpAddr, usize>;
 
 /// A slice after packing.
@@ -253,9 +259,9 @@ pub(super) struct Packed<'a> {
     /// `None` if it is new.
     pub present: Option<&'a Slice>,
     pub ports: PortSet,
-    /// Those that stay, in their present order, then the new ones. If there are none, the slice goes.
+    /// The endpoints that stay, in their present order, then the new ones. If it is empty, the slice is deleted.
     pub endpoints: Vec<SliceEndpoint>,
-    /// Whether all of them wait for another slice. The ports then stay as they are.
+    /// Whether all endpoints wait to move to another slice. The ports then stay unchanged.
     pub is_leaving: bool,
 }
 
@@ -296,7 +302,7 @@ impl<'a> Packed<'a> {
         Self { name, present: Some(slice), ports, endpoints: Vec::new(), is_leaving: false }
     }
 
-    /// Moves the endpoints that are in the slice already, with its ports, from `wanted` into it.
+    /// Moves endpoints that are already in the slice, with the same ports, from `wanted` to it.
     fn keep(&mut self, wanted: &mut Wanted) {
         let Some(with_ports) = wanted.get_mut(&self.ports) else { return };
         let present = self.present.into_iter().flat_map(Slice::addresses);
@@ -304,8 +310,8 @@ impl<'a> Packed<'a> {
         self.endpoints.extend(kept.take(MAX_ENDPOINTS));
     }
 
-    /// Changes the ports of a slice in place if all its endpoints change to the same other ones, and no other slice has
-    /// one of them.
+    /// Changes the ports of a slice in place, if all its endpoints change to the same new ports and none of its
+    /// addresses occurs elsewhere in the import.
     fn change_ports(&mut self, wanted: &mut Wanted, everywhere: &AddressCounts) {
         let Some(slice) = self.present else { return };
         let mut sets = wanted.iter().filter(|(_, with_ports)| {
@@ -322,7 +328,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Keeps the endpoints that would leave it for a slice that could not be written.
+    /// Keeps endpoints that would move to a slice that could not be written.
     fn keep_waiting(&mut self, waiting: &BTreeMap<IpAddr, SliceEndpoint>) {
         if waiting.is_empty() {
             return;
@@ -335,8 +341,8 @@ impl<'a> Packed<'a> {
         self.endpoints.extend(leaving.filter_map(|address| waiting.get(&address).cloned()));
     }
 
-    /// The room for new endpoints. Those that leave it for another slice of the import take up some: they are removed
-    /// last.
+    /// Returns the number of endpoints that can be added. Endpoints that move to another slice of the import still take
+    /// up room, since they are removed last.
     fn room(&self, everywhere: &AddressCounts) -> usize {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();

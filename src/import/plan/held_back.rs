@@ -1,4 +1,5 @@
-//! Imports that are held back, each with one sentence that names the cause and, if there is one, the solution.
+//! The reasons for which an import or a part of it is held back. Each has one sentence that names the cause and, if
+//! there is one, the solution.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -13,8 +14,8 @@ use crate::model::{ClusterId, Family, join_first, join_or};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
-/// The code of [`Reason::NamespaceExcluded`], and the word with which the admission policy refuses a write in an excluded
-/// namespace.
+/// The code of [`Reason::NamespaceExcluded`]. The admission policy's message contains the same word if it refuses a
+/// write in an excluded namespace.
 pub const EXCLUDED: &str = "NamespaceExcluded";
 /// The code of [`Reason::AdmissionDenied`].
 const DENIED: &str = "AdmissionDenied";
@@ -35,7 +36,7 @@ pub enum Reason {
         /// The first manager in its managed fields.
         manager: Option<String>,
     },
-    /// Its first manager is this function. A deletion would cost the import its IPs.
+    /// An object without our label, whose first manager is this function. Its deletion would cost the import its IPs.
     #[error(
         "{object} has lost the label {OWNER_LABEL}; if this installation made it: \
          kubectl label {} {} --namespace {} {OWNER_LABEL}={owner}",
@@ -44,7 +45,7 @@ pub enum Reason {
         object.namespace
     )]
     LostLabel { object: ObjectRef, owner: String },
-    /// It has the label of another `OWNER_ID`. All such objects of a cluster are one line.
+    /// An object with the label of another `OWNER_ID`. All such objects of a cluster share one line of the report.
     #[error("{object} has the label of the OWNER_ID {owner}")]
     OtherOwner { object: ObjectRef, owner: String },
     /// The importing cluster cannot give the import a virtual IP.
@@ -57,7 +58,7 @@ pub enum Reason {
     /// No Kubernetes object can have the name. Any client of Cloud Map can register it.
     #[error("no Kubernetes object can have this name")]
     ImpossibleName,
-    /// An import that stands there is not changed either: its endpoints become outdated.
+    /// An existing import in the namespace is not changed either, so its endpoints become stale.
     #[error(
         "the cluster's admission policy excludes this namespace: nothing is created or changed there. \
          To import into it, take it out of excludedNamespaces in the policy of deploy/multi-cluster"
@@ -75,7 +76,7 @@ pub enum Reason {
         some(addresses)
     )]
     AddressNotAllowed { cluster: ClusterId, addresses: Vec<IpAddr> },
-    /// Instances of the clusterset that no endpoint can be made of. Any client of Cloud Map can register them.
+    /// Instances of the clusterset that cannot be made endpoints. Any client of Cloud Map can register them.
     #[error("{} not imported: {}", count(instances.len(), "instance", "s"), some(&texts(instances)))]
     Skipped { instances: Vec<(String, Skipped)> },
     /// A record that a later release wrote, or another client broke.
@@ -107,7 +108,7 @@ impl FailedWrite {
     }
 }
 
-/// The denied objects of an import, one of each kind: the others have the same limit.
+/// Returns one reason for each kind of object with a denied change. Other objects of that kind run into the same limit.
 pub(super) fn denied(failures: &[FailedWrite]) -> Vec<Reason> {
     let mut kinds = BTreeSet::new();
     let mut denied = Vec::new();

@@ -20,11 +20,12 @@ pub struct Basis<'a> {
     pub owner: &'a OwnerLabel,
     /// The importing cluster.
     pub importer: &'a ClusterId,
-    /// The families that its Services can have, its own primary one first. Without those that the API server refused.
+    /// The families that Services of the importing cluster can have, without those that the API server refused. The
+    /// cluster's primary family is first.
     pub available: &'a [Family],
-    /// The fields that its API server refuses or does not keep.
+    /// The fields that the importing cluster's API server refuses or does not keep.
     pub refused: &'a BTreeSet<RefusedField>,
-    /// The version of its API server, if it was asked for.
+    /// The version of the importing cluster's API server, if it was read.
     pub server: Option<&'a str>,
     /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
     pub declares_slice_objects: bool,
@@ -38,7 +39,7 @@ pub struct Basis<'a> {
     pub failures: &'a [FailedWrite],
     /// Whether the guard's note on the ServiceImport is kept, written or removed.
     pub note: &'a NoteChange,
-    /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
+    /// The maximum number of the import's IPs that a new derived Service requests: the API server refused more.
     pub kept_ips: usize,
     pub now: Timestamp,
 }
@@ -55,22 +56,22 @@ pub struct FailedWrite {
 }
 
 impl FailedWrite {
-    /// Whether a change is of the same object. The status is an object of its own.
+    /// Whether a change is to the same object. The status counts as an object of its own.
     pub fn is_of(&self, change: &Change) -> bool {
         let are_statuses = [self.stage, change.stage].map(|stage| stage == Stage::Status);
         self.object == change.object && are_statuses[0] == are_statuses[1]
     }
 
-    /// Whether it keeps a change of the same plan from being made. A slice and the ServiceImport do not need the other
-    /// slices, but nothing goes before all that comes is there.
+    /// Whether the failure blocks a later change of the same plan. A failed slice blocks neither other slices nor the
+    /// update of the ServiceImport, but everything later, since no removal may precede an addition.
     pub fn blocks(&self, change: &Change) -> bool {
         self.object.kind != Kind::EndpointSlice
             || self.is_of(change)
             || change.stage > Stage::UpdateImport
     }
 
-    /// Whether a change that it blocks has no line of its own: the line of a denial covers it, and a status is planned again
-    /// after the failure.
+    /// Whether a change that the failure blocks has no report line of its own. The line of a denial covers it, and a
+    /// status is planned again after the failure.
     pub fn is_reported_for(&self, change: &Change) -> bool {
         self.is_denied || change.stage == Stage::Status
     }
@@ -80,25 +81,25 @@ impl FailedWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Active,
-    /// The admission policy of the cluster lets the function create and change nothing in it, only delete.
+    /// The cluster's admission policy allows the function only to delete objects in it.
     Excluded,
     /// It has a `deletionTimestamp`: nothing can be created in it.
     Terminating,
     Absent,
 }
 
-/// The members of the clusterset, as far as they are known.
+/// The exports of the members of the clusterset, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     pub by_cluster: BTreeMap<ClusterId, Read>,
     /// Whether these are all members: a cluster that is not among them has left the clusterset.
     pub is_complete: bool,
-    /// Whether Cloud Map was read for the name: else a cluster that has no record may export it.
+    /// Whether Cloud Map was read for the name. Otherwise a cluster without a record may export it.
     pub is_read: bool,
 }
 
 impl NamespaceState {
-    /// Whether it has no content, or soon has none.
+    /// Whether the namespace is absent or being deleted.
     pub(super) fn is_gone(self) -> bool {
         matches!(self, Self::Terminating | Self::Absent)
     }
@@ -107,11 +108,12 @@ impl NamespaceState {
 /// The exports and endpoints of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// They were read whole, after the objects of the import: what is not among them is gone.
+    /// They were read completely, after the objects of the import. An endpoint that is not among them is gone.
     Whole(Exported),
-    /// They were not read, or not whole. The part of the member in the import stays as it is.
+    /// They were not read, or not completely. The member's part of the import stays unchanged.
     Unread,
-    /// They were read whole, and the guard holds what would leave: endpoints come, and none goes.
+    /// They were read, but endpoints are only added, and none is removed: the guard holds the loss, or Cloud Map does
+    /// not show the member's endpoints.
     Held(Exported),
 }
 
@@ -120,9 +122,9 @@ pub enum Read {
 pub struct Exported {
     /// Shared by all importing clusters.
     pub endpoints: Arc<Vec<ImportedEndpoint>>,
-    /// The addresses that it does not import, or not all of their ports, with the reasons.
+    /// The addresses that are not imported, or not with all their ports, with the reasons.
     pub excluded: Arc<BTreeMap<IpAddr, Absent>>,
-    /// The names of the member's own ports, for those that the import does not have.
+    /// The names of the member's Service ports. They are used for ports that the import does not have.
     pub port_names: Arc<BTreeMap<PortKey, String>>,
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
     pub shares_zones: bool,
@@ -140,8 +142,8 @@ pub struct ImportedEndpoint {
     pub hostname: Option<Arc<str>>,
     pub node: Option<Arc<str>>,
     pub zone: Option<Arc<str>>,
-    /// The ports of its member's Service that lead to it, each with the endpoint's own port number. Those of the import
-    /// alone if that has an IP; none if the Service has none.
+    /// The ports of the member's Service that lead to the endpoint, each with the endpoint's own port number. If the
+    /// import has an IP, only ports of the import. Empty if the Service has no ports.
     pub ports: BTreeMap<PortKey, u16>,
 }
 
@@ -164,25 +166,25 @@ impl Read {
 }
 
 impl Sources {
-    /// The reason why an address of a member is not among its endpoints; `None` if it is.
+    /// Returns the reason why an address of a member is not among its endpoints, or `None` if it is among them.
     pub fn absent(&self, cluster: &ClusterId, address: IpAddr) -> Option<Absent> {
         let Exported { endpoints, excluded, .. } = self.exported(cluster);
         let reason = excluded.get(&address).copied().unwrap_or(Absent::NotExported);
         (!endpoints.iter().any(|endpoint| endpoint.address == address)).then_some(reason)
     }
 
-    /// `None` if the cluster is known to have no exports.
+    /// Returns what was read of a cluster, or `None` if the cluster is known to have no exports.
     fn read(&self, cluster: &ClusterId) -> Option<&Read> {
         const UNREAD: &Read = &Read::Unread;
         self.by_cluster.get(cluster).or((!self.is_complete).then_some(UNREAD))
     }
 
-    /// Whether the part of a cluster stays in the import, as far as it has one there.
+    /// Whether the cluster's part of the import, if it has one, stays.
     pub fn stays(&self, cluster: &ClusterId) -> bool {
         !matches!(self.read(cluster), None | Some(Read::Whole(_)))
     }
 
-    /// Whether the guard holds what a cluster would lose.
+    /// Whether the cluster's part of the import is held: endpoints are added, and none is removed.
     pub(super) fn is_held(&self, cluster: &ClusterId) -> bool {
         matches!(self.read(cluster), Some(Read::Held(_)))
     }
@@ -192,7 +194,8 @@ impl Sources {
         self.read(cluster).and_then(Read::exported).cloned().unwrap_or_default()
     }
 
-    /// This may be another Cloud Map than that of the imports: only what was read in the exporters themselves counts.
+    /// Marks everything from Cloud Map as unread, since it may not be the Cloud Map of the imports. Exports that were
+    /// read in the exporters themselves stay.
     pub fn leave_others_unread(&mut self) {
         for read in self.by_cluster.values_mut().filter(|read| !read.is_read_there()) {
             *read = Read::Unread;
@@ -206,8 +209,8 @@ impl Sources {
         self.read(cluster) == Some(&Read::Unread)
     }
 
-    /// Whether the exports of every member were read. In the list of members a new one may be missing, which is enough if
-    /// those with a part in the import are known.
+    /// Whether the exports of every member were read. The list of members may lack a new member. That does not matter
+    /// if all clusters with a part in the import are known (`are_known`).
     pub(super) fn are_all_read(&self, are_known: bool) -> bool {
         let mut all = self.by_cluster.values();
         (self.is_complete || are_known) && self.is_read && all.all(|read| *read != Read::Unread)
@@ -220,7 +223,7 @@ impl<'a> Basis<'a> {
         self.present.import.as_ref().filter(|import| self.owner.owns(&import.metadata))
     }
 
-    /// An object of the import.
+    /// A reference to an object of the import.
     pub(super) fn object(&self, kind: Kind, name: &str) -> ObjectRef {
         ObjectRef::of(self.service, kind, name)
     }
@@ -230,14 +233,14 @@ impl<'a> Basis<'a> {
         self.import().is_some_and(|import| import.metadata.is_terminating)
     }
 
-    /// Whether the derived Service stays as it is: it could not be changed, or goes with its import. The slices are then
-    /// made for the ports that it has.
+    /// Whether the derived Service stays unchanged: a change failed, or the Service is deleted with its import. The
+    /// slices are then made for the ports that the Service has.
     pub(super) fn is_service_fixed(&self) -> bool {
         !self.failures.is_empty() || self.is_ending()
     }
 
-    /// Whether a change is still to be made. After a failure these are the slices and the status, which need the
-    /// ServiceImport alone.
+    /// Whether a change is still to be made. After a failure only the slices and the status are still changed, since
+    /// they need only the ServiceImport.
     pub(super) fn is_left(&self, change: &Change) -> bool {
         let is_of_slice = change.object.kind == Kind::EndpointSlice;
         let is_possible = is_of_slice || !self.is_ending();
@@ -250,7 +253,7 @@ impl<'a> Basis<'a> {
         self.failures.iter().any(|failure| failure.is_of(change))
     }
 
-    /// Whether the endpoints and ports that come into a slice could not be written.
+    /// Whether the endpoints and ports to be added to a slice could not be written.
     pub(super) fn has_failed_additions(&self, slice: &str) -> bool {
         let mut additions =
             self.failures.iter().filter(|failure| failure.stage == Stage::AddEndpoints);

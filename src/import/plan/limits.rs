@@ -1,13 +1,13 @@
-//! The guard over the imports of a cluster. The plans of all of them are counted before the first change: if they would
-//! lose most of the ready endpoints that come from other clusters, or of those of one cluster, these stay, and additions go
-//! on. The limits and the verdict are those of [`crate::guard`]; it judges apart from the guard of exports, which counts
-//! instances in Cloud Map.
+//! The guard over the imports of a cluster. It counts the plans of all imports before the first change. If the imports
+//! would lose most of the ready endpoints of all other clusters, or of one other cluster, these endpoints stay, and
+//! additions continue. The limits and the verdict are those of [`crate::guard`]. This guard judges independently of the
+//! guard of exports, which counts instances in Cloud Map.
 //!
-//! Of ten equal exporters, one that answers with an empty list is a tenth of what its importers have. So the part of each
-//! exporter is also measured by itself.
+//! The part of each exporter is also measured on its own. If one of ten equal exporters answers with an empty list, its
+//! importers lose only a tenth of all their endpoints.
 //!
-//! A held loss is noted on its ServiceImport ([`ImportNote`]): a later run that sees the same lets it pass. The note goes
-//! after the loss was carried out, or with the import.
+//! A held loss is noted on its ServiceImport ([`ImportNote`]). A later run that sees the same loss lets it pass. The
+//! note is removed after the loss was carried out, or with the import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -24,11 +24,11 @@ use crate::guard::{
 };
 use crate::model::{ClusterArn, ClusterId, ServiceRef, Timestamp};
 
-/// The ready endpoints of one import, before and after its plan: what the guard counts, and the metrics.
+/// The ready endpoints of one import before and after its plan, for the guard and the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The weight of the import now: the ready endpoints of other clusters, and 1 for an import without any. 0 if there
-    /// is no import of ours.
+    /// The present weight of the import: the number of ready endpoints of other clusters, or 1 if it has none. 0 if
+    /// there is no import of ours.
     pub present: usize,
     /// The part of the weight that would be lost, and the ready endpoints of other clusters after the plan.
     pub loss: Loss,
@@ -52,7 +52,7 @@ pub struct Part {
 type Ready = BTreeMap<ClusterId, usize>;
 
 impl Tally {
-    /// Counts an import.
+    /// Counts the ready endpoints of an import.
     pub fn of(basis: &Basis<'_>) -> Self {
         let before = ready_by_cluster(basis.slices());
         let after = after(basis, &before);
@@ -64,7 +64,7 @@ impl Tally {
         if ends && others(&before) == 0 {
             lost = 1;
         }
-        // In an excluded namespace the ServiceImport takes no note.
+        // In an excluded namespace no note can be written on the ServiceImport.
         let has_room = basis.import().is_some() && basis.namespace == NamespaceState::Active;
         let parts = before.keys().chain(ready.keys()).filter(|cluster| *cluster != own);
         let parts = parts.map(|cluster| {
@@ -76,8 +76,8 @@ impl Tally {
         Self {
             parts: parts.collect(),
             present: basis.import().map_or(0, |_| others(&before).max(1)),
-            // An import that stays is still exported, so its export was scaled down: its cluster says so, or Cloud Map has
-            // answered for each endpoint that it does not have it.
+            // If the import stays, the name is still exported, so its export was scaled down: its cluster reports it,
+            // or Cloud Map has answered for each endpoint by id that it does not exist.
             loss: Loss { lost, left: others(ready), was_read: !ends, has_room },
             unread: count(&before, |cluster| cluster != own && basis.sources.is_unread(cluster)),
             endpoints: count(ready, |_| true),
@@ -99,7 +99,7 @@ fn after(basis: &Basis<'_>, before: &Ready) -> Option<Ready> {
             ready.retain(|cluster, _| basis.sources.is_unread(cluster));
             for ((cluster, _), with_ports) in wanted {
                 let endpoints = with_ports.values().flat_map(BTreeMap::values);
-                // An address belongs to one family.
+                // Each address has one family, so none is counted twice.
                 let addresses = endpoints.filter_map(SliceEndpoint::ready_address);
                 *ready.entry(cluster).or_default() += addresses.collect::<BTreeSet<_>>().len();
             }
@@ -115,7 +115,7 @@ pub fn ready_endpoints(owner: &OwnerLabel, present: &Present) -> usize {
     ready.values().sum()
 }
 
-/// The ready endpoints in the slices. Those of a slice without a cluster count for none.
+/// Counts the ready endpoints in the slices by exporting cluster. A slice without a cluster is not counted.
 fn ready_by_cluster<'a>(slices: impl Iterator<Item = &'a Slice>) -> Ready {
     let mut ready: BTreeMap<ClusterId, BTreeSet<IpAddr>> = BTreeMap::new();
     for slice in slices.filter(|slice| !slice.metadata.is_terminating) {
@@ -131,8 +131,8 @@ fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
     ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, count)| count).sum()
 }
 
-/// The sources of an import of which the guard holds the parts of some clusters: nothing of these leaves it. If no cluster
-/// exports the name, the part of the importing cluster stays, too.
+/// Returns the sources of an import with the guard's held parts marked: none of their endpoints leaves the import. The
+/// part of the importing cluster is marked only if no cluster exports the name.
 pub fn hold(basis: &Basis<'_>, held: &HeldParts) -> Sources {
     let mut sources = basis.sources.clone();
     let leaves = |cluster: &ClusterId| basis.merged.is_some() && cluster == basis.importer;
@@ -150,14 +150,14 @@ pub fn hold(basis: &Basis<'_>, held: &HeldParts) -> Sources {
     sources
 }
 
-/// The clusters of which the guard holds the part of an import.
+/// The clusters whose parts of an import the guard holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeldParts {
     All,
     Of(BTreeSet<ClusterId>),
 }
 
-/// A run over the imports of a cluster.
+/// The guard's parameters for a run over the imports of a cluster.
 #[derive(Clone, Debug)]
 pub struct GuardedRun<'a> {
     pub cluster: &'a ClusterArn,
@@ -181,7 +181,8 @@ pub enum NoteChange {
     #[default]
     Keep,
     Write(ImportNote),
-    /// After all else was carried out: the rest of a loss that is cut short passes in the next run.
+    /// Removed after all other changes. If the run ends early, the note stays, and the rest of the loss passes in the
+    /// next run.
     TakeOff,
 }
 
@@ -194,7 +195,7 @@ impl GuardedRun<'_> {
     ) -> Judgement {
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
         let unread = sum(|tally| tally.unread);
-        // Those that could not be read are among the present ones; the limits count them apart.
+        // `present` includes unread endpoints, which the limits count separately.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
         let losses = losses.map(|(name, tally)| (name.clone(), tally.loss)).collect();
@@ -245,14 +246,15 @@ impl Judgement {
         self.all.iter().chain(self.by_exporter.values())
     }
 
-    /// The verdict for the report: the first that holds something, else the first.
+    /// The verdict for the report: the first one that holds a loss, otherwise the first one.
     pub fn status(&self) -> Option<&Arc<GuardStatus>> {
         let mut statuses = self.statuses();
         let first = self.statuses().next();
         statuses.find(|status| status.verdict.state.holds()).or(first)
     }
 
-    /// The parts of an import that the guard holds, the number of their endpoints, and the verdict. `None` if it holds none.
+    /// Returns the parts of an import that the guard holds, the number of endpoints that they would lose, and the
+    /// verdict. `None` if it holds none.
     pub fn held(&self, name: &ServiceRef) -> Option<(HeldParts, usize, &Arc<GuardStatus>)> {
         let lost = |status: &GuardStatus| status.verdict.held.get(name).map(|loss| loss.lost);
         if let Some(status) = &self.all
@@ -285,8 +287,8 @@ impl Judgement {
     }
 }
 
-/// The loss of an import as a full sync first saw it, as it stands in an annotation of the ServiceImport: the time, the
-/// number of endpoints of other clusters that it would have been left with, and those of each.
+/// The loss of an import as a full sync first saw it, as stored in an annotation of the ServiceImport: the time, the
+/// number of endpoints of other clusters that would have been left, and that number for each losing cluster.
 ///
 /// ```text
 /// 2026-11-21T10:51:00Z 8 blue=8 green=0

@@ -1,20 +1,20 @@
-//! Decides about one import in one cluster. [`plan`] compares the merged service and the endpoints of its exporters with
-//! the objects that the cluster has, and returns the changes in their order and the reasons for what is held back. It
-//! is pure: no clock, client or log, and it knows no type of the Kubernetes API.
+//! Plans one import in one cluster. [`plan`] compares the merged service and the endpoints of its exporters with the
+//! objects that the cluster has. It returns the changes in their order, and the reasons for everything held back. It is
+//! pure: it has no clock, client or log, and it uses no type of the Kubernetes API.
 //!
 //! ```text
 //! Basis ─> Intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import
 //!                                                                              └─> endpoint_slices
 //! ```
 //!
-//! `input` has all that it rests on, with the `present_objects`. A [`Change`] lacks the values that the API server assigns while the changes are
-//! made; [`Present`] takes over its answers and completes it. `ownership` finds the objects that are ours: no other is
-//! changed.
+//! `input` and `present_objects` contain all inputs of a plan. A [`Change`] lacks the values that the API server
+//! assigns while the changes are made; [`Present`] stores the server's answers and completes each change. `ownership`
+//! identifies our objects; no other object is changed.
 //!
-//! Nothing leaves an import unless what lacks it was read whole (`Intent`), and everything is added before anything is
-//! removed ([`Stage`]). `limits` is the guard
-//! against mass deletion: it counts what would leave all imports of the cluster ([`Tally`]), and a plan on [`hold`] removes
-//! nothing of another cluster.
+//! An endpoint leaves an import only if the exports of its cluster were read completely (`Intent`), and all additions
+//! precede all removals ([`Stage`]). `limits` is the guard against mass deletion: it counts the endpoints that would
+//! leave all imports of the cluster ([`Tally`]). A plan from the sources that [`hold`] returns removes nothing that the
+//! guard holds.
 
 mod change;
 mod derived_service;
@@ -48,7 +48,7 @@ pub use present_objects::{
 pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};
 pub use service_import::note;
 
-/// The changes of one import in the order in which they are made, and what is held back.
+/// The changes of one import in the order in which they are made, and the reasons for everything held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub changes: Vec<Change>,
@@ -61,7 +61,7 @@ impl Plan {
     }
 }
 
-/// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
+/// Plans one import. In an excluded namespace, a plan is held back unless it only deletes.
 pub fn plan(basis: &Basis<'_>) -> Plan {
     let mut plan = decide(basis);
     // A change that failed is not planned again, so that every run ends.
@@ -74,7 +74,7 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     plan
 }
 
-/// The plan if the namespace is not excluded.
+/// Plans one import as if its namespace were not excluded.
 fn decide(basis: &Basis<'_>) -> Plan {
     match Intent::of(basis) {
         Intent::Import(service) => import(basis, &service),
@@ -111,7 +111,7 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     Plan { changes, ..Plan::held_back(obstacle) }
 }
 
-/// Deletes the import, and the objects that garbage collection does not take with it.
+/// Deletes the import, and the objects that garbage collection does not delete with it.
 fn end(basis: &Basis<'_>) -> Vec<Change> {
     let import = service_import::deletion(basis).filter(|_| !basis.is_ending());
     let is_collected = |object: &ObjectRef| {
@@ -126,18 +126,18 @@ fn end(basis: &Basis<'_>) -> Vec<Change> {
     changes
 }
 
-// The service that the import shall show: the merged one, with the part of every cluster that was not read. Nothing
-// leaves an import unless what lacks it was read whole: a cluster that does not answer still has its endpoints. So has
-// one whose loss the guard holds.
+// The service that the import shall have: the merged service, with the present part of every cluster that was not read
+// completely or whose loss the guard holds. A cluster that does not answer still has its endpoints, so nothing leaves
+// an import unless the exports of its cluster were read completely.
 
-/// What becomes of an import.
+/// The planned outcome for an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
     Import(Box<ClustersetService>),
     /// No cluster exports the name.
     End,
-    /// Its namespace is about to be removed with it, it is not known whether a cluster exports the name, or the reason
-    /// is in the way.
+    /// The namespace is terminating or absent, or it is unknown whether a cluster exports the name, or the reason
+    /// prevents the import.
     Unchanged(Option<Reason>),
 }
 
@@ -158,15 +158,16 @@ impl Intent {
         }
     }
 
-    /// The merged exports alone are not enough. If blue and green export `payments`, and green cannot be read, they are
-    /// those of blue: the import would lose the ports of green, and with them its endpoints. If the export of blue ends
-    /// in that run, nothing would be left, and the import would be deleted with the IP that clients of green use.
+    /// Decides from the exports. The merged exports alone are not enough. If blue and green export `payments`, and
+    /// green cannot be read, they are those of blue. The import would lose the ports of green, and with them its
+    /// endpoints. If the export of blue also ends in that run, the import would be deleted together with the IP that
+    /// clients of green use.
     fn of_exports(basis: &Basis<'_>) -> Self {
         let holders = basis.holders();
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
         let has_unknown_part = has_unknown_part(basis);
-        // One without holders was made in a run that did not get to the endpoints and the status.
+        // An import without holders is from a run that ended before it wrote the endpoints and the status.
         let are_known = !holders.is_empty() && !has_unknown_part;
         let ends = basis.merged.is_none() && basis.sources.are_all_read(are_known);
         let is_uncertain =
@@ -175,7 +176,7 @@ impl Intent {
             (Some(_), None) if staying.is_empty() && !are_known => Self::Unchanged(None),
             (Some(kept), merged) => {
                 let service = with_additions(basis, kept, merged, staying);
-                // It may be exported with any family.
+                // Without known families the import stays unchanged, since an unread cluster may export any family.
                 let is_known = service.kind == ImportType::Headless || !service.families.is_empty();
                 if is_known { Self::Import(Box::new(service)) } else { Self::Unchanged(None) }
             }
@@ -186,8 +187,8 @@ impl Intent {
     }
 }
 
-/// An object of another owner under the name of the ServiceImport or the derived Service. Under the name of a slice it
-/// is not in the way, since another number is free.
+/// Returns the reason if an object of another owner has the name of the ServiceImport or the derived Service. Under the
+/// name of a slice it does not block the import, since another number is free.
 fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
     let is_needed = |kind| match kind {
         Kind::ServiceImport => true,
@@ -208,13 +209,14 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
     })
 }
 
-/// Whether a slice may have the endpoints of a cluster that is not known: it has lost its label.
+/// Whether a slice may have endpoints of an unknown cluster: it has lost its cluster label, and not all members are
+/// known.
 fn has_unknown_part(basis: &Basis<'_>) -> bool {
     !basis.sources.is_complete && basis.slices().any(|slice| slice.source().is_none())
 }
 
-/// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the
-/// endpoints: after a run that ended early it may still have more ports, or other names.
+/// Returns the service that the import has now. Its ports begin with those of the derived Service, which lead clients
+/// to the endpoints: after a run that ended early, that Service may still have more ports, or ports with other names.
 pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     let derived =
         basis.present.derived.as_ref().filter(|derived| basis.owner.owns(&derived.metadata));
@@ -229,8 +231,8 @@ pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     Some(ClustersetService { ports, properties, ..spec.clone() })
 }
 
-/// The service of an import that was deleted while its derived Service stands: clients have its IP, and the slices
-/// of each exporter its names of ports.
+/// Returns the service of an import whose ServiceImport was deleted while its derived Service still exists. Clients use
+/// the IP of the derived Service, and the slices of all exporters use its port names.
 fn without_import(merged: &ClustersetService, derived: &DerivedService) -> ClustersetService {
     let mut ports = derived.spec.ports.clone();
     add_ports(&mut ports, &merged.ports);
@@ -251,9 +253,9 @@ fn with_clusters(
     service
 }
 
-/// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster whose
-/// part stays may be the one that decides them, and its slices have the present names of the ports. The families, too,
-/// unless this cluster has none of them.
+/// Returns the present service with the new ports and clusters of the merged service. Type and properties stay
+/// unchanged: a cluster whose part stays may be the one that decides them, and its slices use the present port names.
+/// The families also stay, unless the importing cluster supports none of them.
 pub(super) fn with_additions(
     basis: &Basis<'_>,
     mut kept: ClustersetService,
@@ -278,7 +280,8 @@ fn add_ports(ports: &mut Vec<ExportedPort>, others: &[ExportedPort]) {
     }
 }
 
-/// Whether a Service can have a port beside others: names and numbers are unique, and only a single port is unnamed.
+/// Whether a Service can have a port beside others. Names must be unique, and so must pairs of protocol and number.
+/// Only a single port can be unnamed.
 fn can_be_added(port: &ExportedPort, ports: &[ExportedPort]) -> bool {
     ports.iter().all(|other| {
         let is_same = (other.protocol, other.number) == (port.protocol, port.number);

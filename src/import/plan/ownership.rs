@@ -1,6 +1,6 @@
-//! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value.
-//! Neither its name, its owner references nor its managed fields make it ours. The objects of a purged cluster are
-//! removed here.
+//! The owner of a Kubernetes object: an object is ours if its label `cloud-map-sync/owner` has exactly our value. Its
+//! name, owner references and managed fields do not matter. This module also plans the removal of a purged cluster's
+//! objects.
 
 use sha2::{Digest, Sha256};
 
@@ -17,7 +17,7 @@ pub const OWNER_LABEL: &str = "cloud-map-sync/owner";
 pub struct OwnerLabel(String);
 
 impl OwnerLabel {
-    /// `OWNER_ID` itself, or the first 16 hexadecimal digits of its SHA-256 if a label cannot have it as its value.
+    /// `OWNER_ID` itself, or the first 16 hexadecimal digits of its SHA-256 if `OWNER_ID` is not a valid label value.
     pub fn new(owner_id: &str) -> Self {
         let hash = Sha256::digest(owner_id);
         let digits = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
@@ -32,7 +32,7 @@ impl OwnerLabel {
         object.labels.get(OWNER_LABEL) == Some(&self.0)
     }
 
-    /// The selector of the objects that carry it.
+    /// The selector of the objects with the label.
     pub fn selector(&self) -> String {
         format!("{OWNER_LABEL}={}", self.0)
     }
@@ -43,8 +43,8 @@ impl OwnerLabel {
     }
 }
 
-/// Plans the removal of an import from a cluster that is purged. Garbage collection takes its Service and slices with the
-/// ServiceImport; without one, or while it is being deleted, they are deleted themselves.
+/// Plans the removal of an import from a purged cluster. If there is a ServiceImport that is not being deleted, garbage
+/// collection deletes its Service and slices with it. Otherwise they are deleted directly.
 pub fn removal(owner: &OwnerLabel, service: &ServiceRef, present: &Present) -> Plan {
     let is_removable = |metadata: &Metadata| owner.owns(metadata) && !metadata.is_terminating;
     let import = present.import.as_ref().filter(|import| is_removable(&import.metadata));

@@ -1,6 +1,6 @@
-//! The objects of one import as the importing cluster has them: read from their JSON, and with the answers to changes. They
-//! have the fields that the plan compares, and no others. A field of another writer is therefore never a difference, and
-//! a value that this function never writes reads as none.
+//! The objects of one import as the importing cluster has them, read from their JSON and updated with the answers to
+//! changes. They contain only the fields that the plan compares. A field of another writer is therefore never a
+//! difference, and a value that this function never writes is read as absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -23,11 +23,11 @@ use crate::model::{
 /// Labels or annotations.
 pub type Texts = BTreeMap<String, String>;
 
-/// All objects under the names of one import, whoever owns them.
+/// All objects under the names of one import, of any owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Present {
     pub import: Option<ServiceImport>,
-    /// The Service under the name of the derived one.
+    /// The Service under the name of the derived Service.
     pub derived: Option<DerivedService>,
     /// The slices with the labels of the import, and any other under a name that a slice of the import could have.
     pub slices: Vec<Arc<Slice>>,
@@ -37,7 +37,7 @@ pub struct Present {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     pub name: String,
-    /// With the version, the preconditions of a change.
+    /// The precondition of a deletion, together with the resource version.
     pub uid: String,
     pub resource_version: String,
     pub labels: Texts,
@@ -75,9 +75,9 @@ pub struct ServiceImport {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportStatus {
-    /// The exporting clusters as they are written, also those that are no cluster id.
+    /// The exporting clusters as they are written, including texts that are not cluster ids.
     pub clusters: Vec<String>,
-    /// All conditions, also those of other controllers.
+    /// All conditions, including those of other controllers.
     pub conditions: Vec<Condition>,
     pub endpoint_slice_objects: Option<String>,
 }
@@ -95,12 +95,12 @@ pub struct ServiceSpec {
     pub kind: String,
     pub selector: Texts,
     pub ports: Vec<ExportedPort>,
-    /// The primary one first. The API server never changes the primary one.
+    /// The primary family is first. The API server never changes it.
     #[serde(rename = "ipFamilies")]
     pub families: Vec<Family>,
     #[serde(rename = "ipFamilyPolicy")]
     pub family_policy: Option<String>,
-    /// The admission policy lets this function write none.
+    /// The admission policy does not allow this function to write any.
     #[serde(rename = "externalIPs")]
     pub external_ips: Vec<String>,
     /// Without labels and annotations.
@@ -121,7 +121,7 @@ pub struct Slice {
 /// meaning.
 pub type PortSet = BTreeSet<ExportedPort>;
 
-/// An endpoint of a slice. The clusters of a run have hundreds of thousands, so texts are shared.
+/// An endpoint of a slice. A run can have hundreds of thousands of endpoints, so they share texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceEndpoint {
     pub addresses: Addresses,
@@ -138,9 +138,9 @@ pub struct SliceEndpoint {
 /// The addresses of an endpoint of a slice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Addresses {
-    /// One, written as we write it: those of slices of ours.
+    /// A single address, written as this function writes it.
     One(IpAddr),
-    /// Those of another writer.
+    /// Any other list of addresses, from another writer.
     Other(Vec<String>),
 }
 
@@ -163,7 +163,8 @@ impl Present {
         found.map(|(_, metadata)| metadata)
     }
 
-    /// The fields of the spec that an object of the import has.
+    /// Returns the spec of the object of a kind, in a field `spec`. It is null for slices, and if there is no such
+    /// object.
     pub fn spec(&self, kind: Kind) -> Value {
         let spec = match kind {
             Kind::ServiceImport => json!(self.import.as_ref().map(|import| &import.spec)),
@@ -173,19 +174,19 @@ impl Present {
         json!({ "spec": spec })
     }
 
-    /// Whether no ServiceImport owns any of them, so that garbage collection takes none. A list of imports may lack the owner
-    /// of others, which a run beside this one has just made.
+    /// Whether no object has a ServiceImport as its owner, so that garbage collection deletes none of them. An owner
+    /// may exist even if the list of imports lacks it, since an overlapping run may just have created it.
     pub fn is_orphaned(&self) -> bool {
         let mut owners = self.objects().flat_map(|(_, metadata)| &metadata.owner_references);
         !owners.any(OwnerReference::is_import)
     }
 
-    /// The clusters with a part in it, whoever's the objects are.
+    /// The clusters with a part in the import, whoever owns the objects.
     pub fn holders(&self) -> BTreeSet<ClusterId> {
         holders_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))
     }
 
-    /// Adds its parts, those of served clusters without endpoints.
+    /// Adds the parts of the import to `parts`. The parts of served clusters have no endpoints.
     pub fn add_parts(&self, name: &ServiceRef, served: &Served, parts: &mut Parts) {
         for cluster in self.holders() {
             parts.entry((name.clone(), cluster)).or_default();
@@ -199,7 +200,7 @@ impl Present {
         }
     }
 
-    /// Takes over an object as the API server has it.
+    /// Stores an object as the API server has it.
     pub fn store(&mut self, kind: Kind, object: &Value) {
         match kind {
             Kind::ServiceImport => self.import = Some(ServiceImport::read(object)),
@@ -212,8 +213,8 @@ impl Present {
         }
     }
 
-    /// The body of the request for a change. `None` if an object that it refers to is missing, since an earlier change
-    /// failed.
+    /// Returns the body of the request for a change. `None` if an object that it refers to is missing, since an earlier
+    /// change failed.
     pub fn body(&self, change: &Change) -> Option<Value> {
         let Content { mut body, owners, ips } = change.content.clone();
         if let Some(mut owners) = owners {
@@ -225,7 +226,7 @@ impl Present {
             body["spec"]["ips"] = json!(Some(ips).filter(|ips| !ips.is_empty())?);
         }
         if change.write != Write::Create {
-            // A stale version is answered with 409.
+            // The API server answers a stale version with 409.
             let version = &self.metadata(&change.object)?.resource_version;
             body["metadata"]["resourceVersion"] = json!(version);
         }
@@ -244,7 +245,7 @@ pub(super) fn holders_of<'a>(
 }
 
 impl OwnerReference {
-    /// It is no controller and does not block its deletion.
+    /// An owner reference to a ServiceImport. It is not a controller reference and does not block the owner's deletion.
     fn to(import: &ServiceImport) -> Self {
         let Metadata { name, uid, .. } = &import.metadata;
         Self {
@@ -264,7 +265,7 @@ impl OwnerReference {
 }
 
 impl SliceEndpoint {
-    /// The address that identifies the endpoint in its slice. `None` if another writer replaced it by something else.
+    /// The address that identifies the endpoint in its slice. `None` if another writer replaced it with something else.
     pub fn address(&self) -> Option<IpAddr> {
         match &self.addresses {
             Addresses::One(address) => Some(*address),
@@ -277,7 +278,7 @@ impl SliceEndpoint {
         self.address().filter(|_| self.ready != Some(false))
     }
 
-    /// `zones` are those of the endpoints before.
+    /// Reads an endpoint. `zones` contains the zones of the endpoints read before, so that equal texts are shared.
     fn read(endpoint: &Value, zones: &mut Vec<Arc<str>>) -> Self {
         let conditions = &endpoint["conditions"];
         let own = |value: &Value| value.as_str().map(Arc::from);
@@ -296,7 +297,7 @@ impl SliceEndpoint {
     }
 }
 
-/// The same text as before, if there was one: endpoints have few zones.
+/// Returns the shared copy of a text, from `known` if it is there. Endpoints have few zones.
 fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
     if let Some(text) = known.iter().find(|known| ***known == *text) {
         return Arc::clone(text);
@@ -423,7 +424,7 @@ impl Slice {
         })
     }
 
-    /// The cluster that its label names. `None` if it is missing or no cluster id.
+    /// The cluster that its label names. `None` if the label is missing or not a cluster id.
     pub fn source(&self) -> Option<ClusterId> {
         ClusterId::parse(self.metadata.labels.get(SOURCE_CLUSTER)?)
     }
@@ -451,12 +452,13 @@ impl Metadata {
     }
 }
 
-/// A value; the default if it is missing or unknown.
+/// Reads a value. Returns the default if it is missing or unknown.
 pub(super) fn known<T: DeserializeOwned + Default>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_default()
 }
 
-/// A field of a spec. `None` if it is missing or unknown.
+/// Reads a field of a spec. Returns `None` if it is missing or unknown, and adds the name of an unknown field to
+/// `unknown`.
 fn field<T: DeserializeOwned>(
     spec: &Value,
     name: &'static str,

@@ -1,12 +1,12 @@
-//! The fields that the API server of the importing cluster refuses, such as a value that only newer ones know, or does not
-//! keep, since a webhook changes them. An import serves its clients without them, so they are left out of the kind of
-//! object, and `Ready` names them. An annotation of each object has them with their values and the version of the server:
-//! a field is written again when its value or that version changes.
+//! The optional fields that the importing cluster's API server refuses, for example a value that only newer servers
+//! know, or does not keep, since a webhook changes them. An import serves its clients without them, so they are left
+//! out of all objects of the kind, and `Ready` names them. An annotation of each object lists them with their values
+//! and the version of the server. A field is written again when its value or that version changes.
 //!
 //! | the server | the next plan |
 //! |---|---|
-//! | refuses the value (422), or drops the field | leaves the field out, and takes out the value that stands |
-//! | stores another value, which a webhook sets | leaves the value that stands |
+//! | refuses the value (422), or drops the field | leaves the field out, and removes the present value |
+//! | stores another value, which a webhook sets | keeps the present value |
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +22,10 @@ use crate::model::{
     ClustersetService, ImportType, OptionalField, Properties, RefusedField, fingerprint,
 };
 
-/// The annotation of an object with the fields that it does without.
+/// The annotation that lists the fields left out of an object.
 pub(super) const REFUSED: &str = "cloud-map-sync/refused-fields";
 
-/// The text of the annotation.
+/// The content of the annotation.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Noted {
     /// The version of the API server.
@@ -33,12 +33,13 @@ struct Noted {
     /// The refused values of each field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     refused: BTreeMap<String, BTreeSet<String>>,
-    /// Those that are stored with another value.
+    /// The values of each field that the API server stores differently.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     changed: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The fields that the annotations of our objects name. Those of another version of the API server do not count.
+/// Returns the fields that the annotations of our objects list. Annotations from another version of the API server are
+/// ignored.
 pub fn noted_fields(
     owner: &OwnerLabel,
     present: &Present,
@@ -63,13 +64,13 @@ pub fn noted_fields(
     all
 }
 
-/// Whether an annotation of our objects names a field.
+/// Whether an object of ours has the annotation.
 pub fn has_noted_fields(owner: &OwnerLabel, present: &Present) -> bool {
     let mut objects = present.objects().filter(|(_, metadata)| owner.owns(metadata));
     objects.any(|(_, metadata)| metadata.annotations.contains_key(REFUSED))
 }
 
-/// The refused fields that a service has.
+/// Returns the refused fields that a service uses.
 pub(super) fn of_service(basis: &Basis<'_>, service: &ClustersetService) -> BTreeSet<RefusedField> {
     if basis.refused.is_empty() {
         return BTreeSet::new();
@@ -79,7 +80,7 @@ pub(super) fn of_service(basis: &Basis<'_>, service: &ClustersetService) -> BTre
     fields.map(|(_, field)| field).collect()
 }
 
-/// The annotation of the objects of a kind; `None` if they do without no field.
+/// Returns the annotation of the objects of a kind, or `None` if no field is left out of them.
 pub(super) fn annotation(basis: &Basis<'_>, kind: Kind) -> Option<String> {
     let server = basis.server.unwrap_or_default().to_owned();
     let mut noted = Noted { server, ..Noted::default() };
@@ -91,9 +92,10 @@ pub(super) fn annotation(basis: &Basis<'_>, kind: Kind) -> Option<String> {
     (!is_empty).then(|| json!(noted).to_string())
 }
 
-/// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
-/// optional ones the request would be refused as well. An API server that was downgraded refuses every patch of an
-/// object for a field that `stands` in it and that the patch does not send.
+/// Returns the fields that the causes of a refusal (422) name by their paths. Empty if a cause names another field,
+/// since the request would be refused without the optional ones as well. `standing` contains the fields that the object
+/// has: a downgraded API server refuses every patch of an object because of a field that the object has and the patch
+/// does not send.
 pub fn refused_fields(
     kind: Kind,
     (body, standing): (&Value, &Value),
@@ -115,7 +117,7 @@ pub fn refused_fields(
     named.map(|(_, field, value)| refused(kind, *field, value)).collect()
 }
 
-/// The fields that the API server stored in another way: those that its version does not have, it drops without a word,
+/// Returns the fields that the API server stored differently. It silently drops fields that its version does not have,
 /// and a webhook may change others.
 pub fn changed_fields(kind: Kind, body: &Value, stored: &Value) -> Vec<RefusedField> {
     let sent = optional(kind, body).into_iter();
@@ -131,7 +133,7 @@ fn differs(stored: Option<&Value>, sent: &Value) -> bool {
     match (stored.filter(|stored| !stored.is_null()), sent) {
         (stored, Value::Null) => stored.is_some(),
         (Some(stored), Value::Object(sent)) => {
-            // Null takes out a key of a map.
+            // Null removes a key of a map.
             let mut set = sent.iter().filter(|(_, value)| !value.is_null());
             set.any(|(key, value)| differs(stored.get(key), value))
         }
@@ -139,7 +141,7 @@ fn differs(stored: Option<&Value>, sent: &Value) -> bool {
     }
 }
 
-/// The optional fields of a request, each with its place.
+/// Returns the optional fields of a request, each with its JSON pointer.
 fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
     use OptionalField::{
         Annotations, AppProtocol, Hints, InternalTrafficPolicy, Labels, SessionAffinity,
@@ -165,7 +167,7 @@ fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
 
 fn refused(kind: Kind, field: OptionalField, value: &Value) -> RefusedField {
     let value = match (field, value) {
-        // They are made for the endpoints of a slice.
+        // Hints depend on the endpoints of a slice, so their value is not recorded.
         (OptionalField::Hints, _) => String::new(),
         (OptionalField::Labels | OptionalField::Annotations, value) => {
             fingerprint::<5>(&[&value.to_string()])
@@ -176,7 +178,8 @@ fn refused(kind: Kind, field: OptionalField, value: &Value) -> RefusedField {
     RefusedField { kind: kind.as_str(), field, value, is_changed: false }
 }
 
-/// The fields as the exports say them: a request has only the labels and annotations that it changes, and ours.
+/// Replaces the values of labels and annotations with those of the exports. A request has only the labels and
+/// annotations that it changes, and ours.
 pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Vec<RefusedField> {
     let body = body(service);
     let value = |field: RefusedField| match field.field {
@@ -190,7 +193,7 @@ pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Ve
     fields.into_iter().map(value).collect()
 }
 
-/// The fields of an object that are known to be refused, each with its place.
+/// Returns the fields of an object that are known to be refused, each with its JSON pointer.
 fn known_in(
     kind: Kind,
     body: &Value,
@@ -206,7 +209,7 @@ fn known_in(
     found
 }
 
-/// The service as the objects of a kind can have it.
+/// Returns the service without the fields that objects of a kind cannot have.
 pub(super) fn accepted<'a>(
     basis: &Basis<'_>,
     kind: Kind,
@@ -219,7 +222,7 @@ pub(super) fn accepted<'a>(
     let standing = basis.present.spec(kind);
     for (place, field) in known_in(kind, &body, basis.refused) {
         let of_webhook = standing.pointer(&place).filter(|_| field.is_changed);
-        // An object without the field has its default.
+        // A refused default changes nothing: an object without the field has the default.
         if of_webhook.is_none() && is_default(&field) {
             continue;
         }
@@ -247,12 +250,12 @@ fn body(service: &ClustersetService) -> Value {
     json!({
         "metadata": change::without_empty(json!({"labels": labels, "annotations": annotations})),
         "spec": service,
-        // Hints are made for the distribution.
+        // Hints follow from the traffic distribution.
         "endpoints": [{"hints": traffic_distribution}],
     })
 }
 
-/// The fields that the objects of the import do without, as a person reads them.
+/// Describes the fields left out of the import's objects, for people.
 pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
     if basis.refused.is_empty() {
         return Vec::new();

@@ -20,8 +20,8 @@ use crate::model::{
 
 /// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
-/// The annotations with the keys of the labels and annotations that came from an export, separated by commas: no others
-/// are removed.
+/// The annotations that list the keys of the labels and annotations that came from an export, separated by commas. Only
+/// these labels and annotations are removed.
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
@@ -36,16 +36,16 @@ pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
     basis.object(Kind::ServiceImport, &basis.service.name)
 }
 
-/// The creation or the patch of the ServiceImport. Its IPs are those of the derived Service, which is made after it, so
-/// a new one has them by a patch.
+/// Returns the creation or the patch of the ServiceImport. Its IPs are those of the derived Service, which is created
+/// after it, so a new ServiceImport gets its IPs by a later patch.
 pub(super) fn changes(
     basis: &Basis<'_>,
     service: &ClustersetService,
     derived: Option<&Derived>,
 ) -> Vec<Change> {
     let metadata = wanted_metadata(basis, service, derived);
-    // If this cluster has none of the exported families, it states them: another plan, for which no export can be read,
-    // knows no others.
+    // If this cluster has none of the exported families, the ServiceImport states them: a later plan that cannot read
+    // any export has no other source of them.
     let with_ips = derived.filter(|derived| !derived.families.is_empty());
     let families = with_ips.map_or(&service.families, |derived| &derived.families).clone();
     let spec = ClustersetService { families, ..service.clone() };
@@ -63,7 +63,7 @@ pub(super) fn changes(
         return std::iter::once(create).chain(update(ips)).collect();
     };
     let present = present_metadata(&import.metadata, &metadata);
-    // Those to be written later are no difference here.
+    // IPs that a later change writes are no difference here.
     let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
     let mut present = json_of(&present, &import.spec, &import.ips);
     let is_written_later = |field: &str| field == "ips" && with_ips.is_some();
@@ -76,7 +76,7 @@ pub(super) fn changes(
     update(Content { body, ips, owners: None }).into_iter().collect()
 }
 
-/// The patch that takes the guard's note off.
+/// The patch that removes the guard's note.
 pub(super) fn note_taken_off(basis: &Basis<'_>) -> Option<Change> {
     let annotations = &basis.import()?.metadata.annotations;
     if *basis.note != NoteChange::TakeOff || !annotations.contains_key(GUARD) {
@@ -111,7 +111,7 @@ fn keys<'a>(metadata: &'a Metadata, annotation: &str) -> impl Iterator<Item = &'
     metadata.annotations.get(annotation).into_iter().flat_map(|keys| keys.split(','))
 }
 
-/// Keys that exporters leave out belong to this API and to us.
+/// Whether a key belongs to this API or to us. Exporters leave these keys out.
 fn is_reserved(key: &str) -> bool {
     ["cloud-map-sync/", "multicluster."].iter().any(|prefix| key.starts_with(prefix))
 }
@@ -162,7 +162,7 @@ fn json_of(metadata: &Metadata, spec: &ClustersetService, ips: &[IpAddr]) -> Val
 
 const READY: &str = "Ready";
 
-/// Whether the import can be used at the end of this run. `obstacle`: the reason why it has no IP.
+/// Returns the condition `Ready` for the end of this run. `obstacle` is the reason why the import has no IP.
 pub(super) fn ready(
     basis: &Basis<'_>,
     service: &ClustersetService,
@@ -186,7 +186,7 @@ pub(super) fn ready(
     }
 }
 
-/// What the import does, for people.
+/// Describes how complete the import is, for people.
 fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
     let mut text = "the import is complete".to_owned();
     let left_out = refused::describe(basis, service);
@@ -226,7 +226,7 @@ pub(super) fn status_change(
     Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
 }
 
-/// The present conditions, with ours among them. Its time moves only if its status changes.
+/// Returns the present conditions with ours among them. The time of our condition changes only with its status.
 fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     let mut conditions = present.to_vec();
     let Some(ours) = conditions.iter_mut().find(|condition| condition.type_ == READY) else {

@@ -1,5 +1,5 @@
-//! The changes of one slice of `endpoint_slices`: its creation, or a patch with all that comes and a patch with all
-//! that goes.
+//! The changes of one slice of `endpoint_slices`: its creation, or a patch with all additions and a patch with all
+//! removals.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use super::present_objects::{
 use super::refused::{self, REFUSED};
 use crate::model::{ClusterId, ExportedPort, Family, join};
 
-/// What all slices of a cluster and family have in common.
+/// The properties that all slices of an exporting cluster and family share.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub basis: &'a Basis<'a>,
@@ -42,8 +42,8 @@ impl Shape<'_> {
         [create].into_iter().chain(removal).collect()
     }
 
-    /// Removes the slice if it has no endpoint any more. Additions and removals take one patch, unless an endpoint
-    /// moves away or a port is renamed.
+    /// Updates the slice, or deletes it if it has no endpoints left. Additions and removals take one patch, unless an
+    /// endpoint moves away or a port is renamed.
     pub(super) fn update(&self, slice: &Slice, packed: &Packed<'_>) -> Vec<Change> {
         if packed.endpoints.is_empty() {
             return vec![deletion(self.basis, slice)];
@@ -63,7 +63,7 @@ impl Shape<'_> {
         additions.into_iter().chain(removals).collect()
     }
 
-    /// Whether a slice needs no change, as most of a run do: then its states are not made.
+    /// Whether a slice needs no change. This is true of most slices of a run, and their states are then not built.
     fn is_in_step(&self, slice: &Slice, packed: &Packed<'_>) -> bool {
         let labels = || change::only(&slice.metadata.labels, LABELS);
         slice.endpoints == packed.endpoints
@@ -93,8 +93,8 @@ impl Shape<'_> {
         State { labels: self.labels(), refused: self.refused(), ports, endpoints }
     }
 
-    /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
-    /// derived Service that is to be deleted.
+    /// Returns the final state, with the endpoints that move to another slice, the former names of ports, and the label
+    /// of a derived Service that will be deleted.
     fn transition(&self, present: &State, last: &State, packed: &Packed<'_>) -> State {
         let mut staying: BTreeMap<Option<IpAddr>, &SliceEndpoint> =
             last.endpoints.iter().map(|endpoint| (endpoint.address(), endpoint)).collect();
@@ -117,7 +117,8 @@ impl Shape<'_> {
         State { labels, refused, ports, endpoints }
     }
 
-    /// The ports with their former names besides. A port that takes over the former name of another one waits.
+    /// Returns the ports, with renamed ports under their former names as well. If the new name of a port is the former
+    /// name of another port, it is added only with the removals.
     fn ports_in_transition(&self, packed: &Packed<'_>) -> PortSet {
         let ports = &packed.ports;
         if packed.is_leaving {
@@ -132,7 +133,7 @@ impl Shape<'_> {
         ports.iter().filter(|port| !is_in_use(port)).cloned().chain(renamed).collect()
     }
 
-    /// The annotation with the fields that the slices do without.
+    /// The annotation that lists the fields left out of the slices.
     fn refused(&self) -> Option<String> {
         refused::annotation(self.basis, Kind::EndpointSlice)
     }
@@ -190,8 +191,8 @@ pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
     Change::deletion(object, &detail)
 }
 
-// The fields of a slice that the plan decides, as they are and as they will be: their difference is a patch, and the
-// text of the change.
+// The fields of a slice that the plan decides, before and after a change. The difference of two states is a patch and
+// the text of the change.
 
 /// The label with the name of the import. CoreDNS finds the slices of an import by it.
 const IMPORT: &str = "multicluster.kubernetes.io/service-name";
@@ -206,7 +207,7 @@ const LABELS: [&str; 5] = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERV
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     pub labels: Texts,
-    /// The annotation that names the fields that it does without.
+    /// The annotation that lists the fields left out of the slice.
     pub refused: Option<String>,
     pub ports: PortSet,
     pub endpoints: Vec<SliceEndpoint>,
@@ -233,7 +234,7 @@ impl State {
     fn json(&self) -> Value {
         let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
         let mut metadata = json!({"labels": self.labels});
-        // Without any, too: a difference to none at all would take out those of others.
+        // Includes an empty map: a patch from a map to no map would remove the annotations of other writers.
         let annotations = json!({REFUSED: self.refused});
         metadata["annotations"] = change::without_empty(annotations);
         json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})

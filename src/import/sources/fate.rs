@@ -1,6 +1,6 @@
-//! Every endpoint of a name in the clusterset and each that its import still has, with its fate in the import, so that
-//! people can find out why one is missing. It decides nothing: the input of the plan has what `Members::known` left out of
-//! it, and why, and the plan shows if it adds endpoints.
+//! The fate of each endpoint of a name, both in the clusterset and in its present import, so that people can find out
+//! why an endpoint is missing. This module decides nothing: `Members::known` gives the plan its input and the reasons
+//! for everything left out of it, and the plan shows whether it adds endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -26,11 +26,11 @@ struct Candidate {
 /// A cluster, if the attributes name one, and an address.
 type ClusterAddress = (Option<ClusterId>, String);
 
-/// One that takes part by one of its ports is in the import.
+/// The candidates by cluster and address. If one port of an address takes part, the address is in the import.
 type Candidates = BTreeMap<ClusterAddress, Candidate>;
 
 impl Members<'_> {
-    /// All endpoints of a name, with their fates in the import that a cluster has of it. `changes`: its plan changes the
+    /// Lists all endpoints of a name with their fates in a cluster's import. `changes` is whether the plan changes the
     /// endpoints of the import.
     pub fn fates(
         &self,
@@ -47,7 +47,7 @@ impl Members<'_> {
                 slice.addresses().map(|address| (slice.source(), address.to_string()))
             })
             .collect();
-        // Those of the import as it is; of a new one those of the exports.
+        // The families of the present import, or of the exports if the import is new.
         let families = present.import.as_ref().map(|import| &import.spec.families);
         let merged = merged.map(|merged| &merged.service.families);
         let families = families.filter(|families| !families.is_empty()).or(merged);
@@ -146,7 +146,7 @@ impl Members<'_> {
             };
             let text = |key: &str| of_instance.get(key).map(str::to_owned);
             let address = text(IPV4).or_else(|| text(IPV6));
-            // Written as those of the import.
+            // In the form of the import's addresses.
             let address = address.map(|written| {
                 written.parse().map_or(written, |address: IpAddr| address.to_string())
             });

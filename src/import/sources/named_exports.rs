@@ -1,5 +1,5 @@
-//! The exports of one name, as all importing clusters see them: those of each member, read and merged once, with the
-//! endpoints that take part in the import, and the export that the instances of AWS's controller describe.
+//! The exports of one name, shared by all importing clusters: the export of each member, and their merge with the
+//! endpoints that take part in the import. The export of AWS's controller is derived from its instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::model::{
 
 /// The exports of one name.
 pub struct NamedExports {
-    /// `None`: not known.
+    /// The export of each member. `None` if it is not known.
     pub(super) members: BTreeMap<ClusterId, Option<OfMember>>,
     /// The exports that were merged.
     pub exports: Vec<Export>,
@@ -27,7 +27,7 @@ pub struct NamedExports {
     pub(super) left_out: Vec<Reason>,
     /// The problem if a Cloud Map service of the name could not be read.
     pub unread: Option<String>,
-    /// The members whose endpoints are out of sight, and the ids that may be former ones of these.
+    /// The exporters whose endpoints Cloud Map does not show.
     pub(super) hidden: BTreeSet<ClusterId>,
     /// Whether each member that may export the name was read.
     pub has_all_exporters: bool,
@@ -44,13 +44,13 @@ pub struct MergedName {
 /// Instances of one name, with their ids.
 type NamedInstances<'a> = Vec<(&'a String, ExportInstance)>;
 
-/// What one member exports.
+/// The export of one member.
 #[derive(Default)]
 pub(super) struct OfMember {
     arn: Option<ClusterArn>,
-    /// Its export with all endpoints, if it has one, until those are known that serve the merged service.
+    /// The export with all its endpoints, if the member has one. [`Self::serve`] takes it.
     export: Option<(Export, Vec<ExportedEndpoint>)>,
-    /// Those that do.
+    /// The endpoints that serve the merged service.
     exported: Exported,
 }
 
@@ -61,7 +61,8 @@ impl NamedExports {
             Err(problem) => (Default::default(), Some(problem)),
         };
         let (instances, skipped) = read;
-        // A served cluster may have a record that came after Cloud Map was read, and a part in the import by then.
+        // A served cluster may have a record that is newer than the read of Cloud Map, and already a part in the
+        // import.
         let clusters = all.served.members.keys().chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
             clusters.chain(instances.iter().map(|(_, instance)| &instance.cluster)).collect();
@@ -100,16 +101,20 @@ impl NamedExports {
         Self { members, exports, merged, left_out, unread, hidden, has_all_exporters }
     }
 
-    /// The merged exports if every member that may export the name was read. If green cannot be read, the exports of blue alone
-    /// agree, and the conflict of both would be taken back until green is read again.
+    /// Returns the merged exports if every member that may export the name was read. Suppose blue and green conflict,
+    /// and green cannot be read. The exports of blue alone agree, so the conflict would be withdrawn until green is
+    /// read again.
     pub fn merged_of_all(&self) -> Option<Arc<Merged>> {
         self.merged.clone().filter(|_| self.has_all_exporters)
     }
 }
 
 impl<'a> Members<'a> {
-    /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; the problem if a
-    /// Cloud Map service of the name could not be read. Those of served exporters are no source.
+    /// Returns the instances of the name that can be imported into the clusterset, and those that cannot. Instances of
+    /// served exporters are left out, since these clusters are their own source.
+    ///
+    /// # Errors
+    /// Returns the problem if a Cloud Map service of the name could not be read.
     fn instances(
         &self,
         name: &ServiceRef,
@@ -133,12 +138,12 @@ impl<'a> Members<'a> {
         Ok((all, skipped))
     }
 
-    /// The exporters of which a record says that they export the name, and nothing says with which endpoints.
+    /// Returns the exporters that have a record of the name, but whose endpoints Cloud Map does not show.
     fn hidden(&self, name: &ServiceRef, exports: &[Export]) -> BTreeSet<ClusterId> {
         if self.places.contains_key(name) {
             return BTreeSet::new();
         }
-        // In a namespace that is shown there may be no service of a name without endpoints.
+        // In a known namespace, an export without endpoints may have no service.
         let mut namespaces = self.read.registry.namespaces.values();
         let is_shown = namespaces.any(|namespace| namespace.name == name.namespace);
         let exporters = exports.iter().map(|export| &export.cluster);
@@ -148,7 +153,7 @@ impl<'a> Members<'a> {
         exporters.filter(is_hidden).cloned().collect()
     }
 
-    /// The export of a member as Cloud Map has it; `None` if that is not known.
+    /// Returns the export of a member as Cloud Map has it, or `None` if it is not known.
     fn of_registry(
         &self,
         cluster: &ClusterId,
@@ -157,7 +162,7 @@ impl<'a> Members<'a> {
     ) -> Option<OfMember> {
         let record = self.record_of(cluster, name);
         let arn = record.map(|record| record.owner.cluster.clone());
-        // Another cluster may have stated the id once.
+        // Another cluster may have had the id earlier.
         let is_own = |instance: &ExportInstance| {
             instance.cluster == *cluster
                 && (instance.arn.is_none() || arn.is_none() || instance.arn == arn)
@@ -167,7 +172,8 @@ impl<'a> Members<'a> {
         let is_unknown = |records: &MemberRecords| {
             records.unread.is_some() || records.unusable.iter().any(|record| record.may_be_of(name))
         };
-        // Somebody has deleted the member's records, or the list of members lacks their service.
+        // If the member has marked instances but no cluster record, somebody has deleted its records, or the list of
+        // members lacks their service.
         let has_no_record = records.is_none_or(|records| records.holder.is_none());
         let has_marked_instance = own.iter().any(|(_, instance)| instance.is_marked);
         if records.is_some_and(is_unknown) || has_no_record && has_marked_instance {
@@ -184,7 +190,7 @@ impl<'a> Members<'a> {
 }
 
 impl OfMember {
-    /// The export of a cluster that this invocation read itself.
+    /// Returns the export of a cluster that this invocation read itself.
     fn read_there(read: &ReadExports, name: &ServiceRef) -> Self {
         let published = read.desired.services.get(name);
         let mut excluded = BTreeMap::new();
@@ -213,7 +219,7 @@ impl OfMember {
         Self { arn: Some(read.arn.clone()), export, exported }
     }
 
-    /// Takes over the endpoints of its export, as far as they serve the merged service.
+    /// Moves the endpoints that serve the merged service from `export` to `exported`.
     fn serve(&mut self, service: &ClustersetService) {
         let Some((export, all)) = self.export.take() else { return };
         let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
@@ -226,7 +232,8 @@ impl OfMember {
         self.exported.endpoints = with_ports(serving).into();
     }
 
-    /// Its endpoints that may be imported into a cluster, and the addresses that `NAME_POLICY` does not allow there.
+    /// Returns the endpoints that may be imported into a cluster, and the addresses that `NAME_POLICY` does not allow
+    /// there.
     pub(super) fn exported(
         &self,
         importer: &ClusterArn,
@@ -261,10 +268,11 @@ fn excluded_for(endpoint: &Endpoint, address: IpAddr, has_port: bool) -> Option<
     (!has_port).then_some(Absent::NoPort)
 }
 
-/// Endpoints, each with all its ports. Two pods have one address if they use the network of their node, or one takes over
-/// that of the other: the address is ready if one of them is. Each further target of a port is an endpoint of its own.
+/// Joins the endpoints of each address, with all its ports. Two pods have one address if they use the network of their
+/// node, or if one takes over the address of the other: the address is ready if one of them is. If a port of the
+/// Service has several targets at one address, each further target is an endpoint of its own.
 fn with_ports(mut all: Vec<ExportedEndpoint>) -> Vec<ImportedEndpoint> {
-    // The first one names the node.
+    // The first endpoint of an address determines its readiness and its node, so ready endpoints are first.
     all.sort_by(|one, other| (!one.ready, &one.node).cmp(&(!other.ready, &other.node)));
     let mut endpoints: BTreeMap<IpAddr, Vec<ImportedEndpoint>> = BTreeMap::new();
     for endpoint in all {
@@ -295,8 +303,8 @@ fn key(port: &EndpointPort) -> PortKey {
     (port.service_protocol, port.service_number)
 }
 
-/// The export that the instances of AWS's controller describe. Where they differ, the oldest decides, then the smallest
-/// id. A marked instance without a record describes none.
+/// Returns the export that the instances of AWS's controller describe. Where they differ, the oldest instance decides,
+/// then the smallest id. Marked instances do not count, since only a record describes their export.
 fn export_of_instances(
     cluster: &ClusterId,
     instances: &[&(&String, ExportInstance)],
@@ -330,7 +338,7 @@ fn export_of_instances(
 mod tests {
     use super::*;
 
-    /// kubernetes 135266: a pod that ends and its successor have one address for a while.
+    /// kubernetes 135266: a terminating pod and its successor can have one address for a while.
     #[test]
     fn address_of_a_leaving_and_a_ready_endpoint_is_ready_whatever_their_nodes_are() {
         let of = |node: &str, ready: bool| ExportedEndpoint {

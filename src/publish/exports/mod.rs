@@ -1,13 +1,13 @@
-//! The exports of a cluster, from Kubernetes into Cloud Map. Their instances take the same way as those of annotated
-//! Services; their records switch them on and off:
+//! Publishes the exports of a cluster from Kubernetes into Cloud Map. Their instances are published like those of
+//! annotated Services. Their records switch the exports on and off:
 //!
 //! ```text
-//! records of ended exports go ─> instances (publish: plan, group, apply) ─> records of exports and cluster
+//! remove records of ended exports ─> instances (publish: plan, group, apply) ─> write records of exports and cluster
 //! ```
 //!
-//! Before they are published, the exports as they were read are offered to the importers of the same run: no import waits for
-//! Cloud Map. `outcome` is what becomes of each export, for its conditions, and the reasons why a member has none.
-//! `records` are those of a member.
+//! Before the exports are published, they are offered to the importers of the same run as they were read, so that no
+//! import waits for Cloud Map. `outcome` has the outcome of each export, for its conditions, and the reasons why
+//! nothing of a member is published. `records` has the records of a member.
 
 mod outcome;
 mod records;
@@ -30,15 +30,15 @@ use records::{Kept, Written};
 
 pub use outcome::{INSTALL, MAXIMUM, Refused};
 
-/// A run over the exports of a member. A member that has imports, and no record here, is refused unless a person confirms
-/// it: this may not be its Cloud Map.
+/// A run over the exports of a member. A member that has imports but no record here is refused unless a person confirms
+/// the run: this may be the wrong Cloud Map.
 pub struct Exporting<'a> {
     pub world: &'a World<'a>,
     pub member: &'a Member,
     pub imports: StandingImports,
     pub selection: &'a Selection,
     pub options: Options,
-    /// Takes the offer to importers of the same run.
+    /// Takes the offer to the importers of the same run; `None` once it was made.
     pub offer: Option<Box<dyn FnOnce(Offer) + Send + Sync + 'a>>,
 }
 
@@ -47,8 +47,8 @@ pub struct Exporting<'a> {
 pub enum Purpose {
     /// Publishes its exports.
     Sync,
-    /// Writes the record of a member that exports nothing and only imports. A plan of a few Services only looks for what stops
-    /// it.
+    /// Writes the record of a member that only imports. A plan of a few Services only checks whether the member is
+    /// refused.
     Introduction,
 }
 
@@ -67,28 +67,28 @@ impl PublishedExports {
         &self.read.desired.exports
     }
 
-    /// The exports of which something was changed in Cloud Map.
+    /// The exports whose instances or records the run changed in Cloud Map.
     pub fn changed(&self) -> BTreeSet<ServiceRef> {
         let changed = self.report.all_lines().filter(|line| line.outcome == Outcome::Applied);
         changed.filter_map(|line| line.service.clone()).collect()
     }
 }
 
-/// The exports that a cluster hands to the importers of the same run. Each cluster hands them over once.
+/// The offer of a cluster to the importers of the same run. Each cluster makes one.
 pub enum Offer {
-    /// Its exports. It holds its id by a record that this process has read or written.
+    /// The exports of the cluster. In a sync, it holds its id by a record that this process has read or written.
     Exports(Box<ReadExports>),
-    /// Nothing may be imported into the cluster either.
+    /// The cluster exports nothing, and nothing may be imported into it.
     LeftAlone,
 }
 
 type ReadRecords = Option<(Observation, ServiceKey)>;
 
 impl<'a> Exporting<'a> {
-    /// Does for the member what the purpose says. A run that only plans writes nothing.
+    /// Publishes the exports of the member or introduces it, as the purpose says. A run that only plans writes nothing.
     ///
     /// # Errors
-    /// Returns the reason if nothing was changed.
+    /// Returns an error with the reason if the member is refused, or if the cluster or Cloud Map could not be read.
     pub async fn run(mut self, purpose: Purpose) -> Result<PublishedExports, Refused> {
         let exported = match purpose {
             Purpose::Sync => Box::pin(self.publish()).await,
@@ -115,8 +115,8 @@ impl<'a> Exporting<'a> {
         };
         let mut kept = self.kept(records, &observed.registry).await?;
         let plan = plan(&observed);
-        // A member exports and imports only once it has a record: else its next run would find imports in a Cloud Map that
-        // does not know it.
+        // A member exports and imports only once it has a record. Otherwise its next run would find imports in a Cloud
+        // Map without a record of it.
         let introduced = kept.introduce(selection, options).await?;
         if kept.has_cluster_record() || options.mode != Mode::Sync {
             self.offer(Offer::Exports(Box::new(read.clone())));
@@ -124,7 +124,8 @@ impl<'a> Exporting<'a> {
         if world.is_about_no_export(&observed, selection) {
             return Ok(self.nothing(read));
         }
-        // Since the exports were read the records may have been, after many calls, with one of an export that began meanwhile.
+        // The records may have been read many calls after the exports, so they may have one of an export that began
+        // meanwhile.
         let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
         let ended = kept.ended(&observed, &denied, &plan, selection).into_iter();
         let (of_denied, ended): (_, BTreeSet<_>) =
@@ -146,8 +147,8 @@ impl<'a> Exporting<'a> {
         Ok(PublishedExports { report, read, outcomes })
     }
 
-    /// Writes the record of a cluster that only imports. Its imports know their Cloud Map by it, as those of an exporter do
-    /// by its own, and two clusters of one id are seen.
+    /// Writes the record of a cluster that only imports. The record identifies the Cloud Map of its imports, as the
+    /// record of an exporter does, and shows if two clusters state the same id.
     async fn introduce(&mut self) -> Result<PublishedExports, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let is_whole = *selection == Selection::Everything;
@@ -179,8 +180,8 @@ impl<'a> Exporting<'a> {
         Ok(PublishedExports { report, read, outcomes: BTreeMap::new() })
     }
 
-    /// The selected exports with what stands for them in Cloud Map, and the records. A message about no export reads none; a
-    /// plan does, since it has the obstacle of the cluster.
+    /// Reads the Cloud Map services of the selected exports, and the records of the member. A message about no export
+    /// reads no records. A plan does, since it reports why the member is refused.
     async fn observe(
         &self,
         desired: Desired,
@@ -197,10 +198,10 @@ impl<'a> Exporting<'a> {
         options.deadline.until_stop(read).await?
     }
 
-    /// The records of the member.
+    /// Returns the records of the member, if it may use them.
     ///
     /// # Errors
-    /// Returns the reason if the cluster is no member under this id.
+    /// Returns an error with the reason if the cluster is no member under this id.
     async fn kept(&self, read: ReadRecords, registry: &Registry) -> Result<Kept<'a>, Refused> {
         let Self { world, member, selection, options, .. } = *self;
         let mut kept = Kept::new(world, member, read)?;
@@ -208,8 +209,8 @@ impl<'a> Exporting<'a> {
         let asks_all = is_first || options.mode == Mode::Plan;
         let former = options.deadline.until_stop(world.observe_former_records(member, asks_all));
         kept.former = former.await.map_err(observe::Error::from)??;
-        // With exports under both ids, two runs have published side by side while the id was changed. The cluster then keeps the
-        // id that it states.
+        // Exports under both ids mean that two runs published concurrently while the id was changed. The cluster then
+        // keeps the id that it states.
         if let Some(former) = kept.former_id()
             && (kept.former_exports().next().is_some() && !kept.has_exports()
                 || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))
@@ -237,7 +238,7 @@ impl<'a> Exporting<'a> {
         PublishedExports { report, read, outcomes: BTreeMap::new() }
     }
 
-    /// Makes the offer, unless that was done.
+    /// Makes the offer, unless it was made before.
     fn offer(&mut self, offer: Offer) {
         if let Some(make) = self.offer.take() {
             make(offer);
@@ -245,20 +246,21 @@ impl<'a> Exporting<'a> {
     }
 }
 
-/// Whether imports of ours stand in a cluster, or slices of one that a person deleted, as far as the objects of those that
-/// the run is about show it.
+/// Whether a cluster has imports of ours, or EndpointSlices of an import that a person deleted, by the objects that the
+/// run has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StandingImports {
     Stand,
     None,
-    /// The run is about others. All of them have this label.
+    /// The run has not read all objects of imports. All of them have this label.
     Unknown {
         label: String,
     },
 }
 
 impl StandingImports {
-    /// Asks the cluster if it is not known. Without an answer they may stand, and of a kind that is not served there are none.
+    /// Whether the cluster has imports of ours. Lists them if that is unknown. A list that fails counts as having some,
+    /// and a kind that the API server does not serve as having none.
     async fn stand(&self, world: &World<'_>) -> bool {
         match self {
             Self::Stand => true,

@@ -1,5 +1,5 @@
-//! What becomes of each export: once its instances were registered, whether its record is written, and the outcome if
-//! it is not, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports.
+//! The outcome of each export. Once its instances are registered, its record is written. The outcome says why if the
+//! record is not written, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,9 @@ use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
 use crate::report::ClusterReport;
 
-/// The outcome of each export that the run is about, as far as its instances decide, and those of which Cloud Map has no
-/// endpoint. One that cannot be exported is none of the affected Services, unless it has instances from before.
+/// Returns the outcome of each export that the run is about, as far as its instances decide it, and the exports that
+/// have no endpoint in Cloud Map. A Service that cannot be exported is affected only if it has instances from before,
+/// so the selected exports are included too.
 pub(super) fn before_records(
     observed: &Observation,
     selection: &Selection,
@@ -45,7 +46,7 @@ pub(super) fn before_records(
     (outcomes, empty)
 }
 
-/// `is_registered`: an instance of the Service was there, or was registered.
+/// Returns the outcome of one export. `is_registered`: whether an instance of its Service was there or was registered.
 fn of_export(
     (service, export): (&ServiceRef, &ServiceExport),
     is_registered: bool,
@@ -70,7 +71,7 @@ fn of_export(
     ExportOutcome::Exported(join(remarks.map(text), "; "))
 }
 
-/// Whether a line says only that an earlier run could not read the service, which this one had no time to read.
+/// Whether a line only says that an earlier run could not read a service that this run had no time to read.
 fn is_of_an_earlier_run(observed: &Observation, line: &HeldBack) -> bool {
     let service = line.place.as_ref().and_then(|place| observed.registry.services.get(&place.key));
     matches!(line.reason, Reason::Unreadable(_))
@@ -96,7 +97,8 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// The number of instances after a run, of each Service that has or had some; at least one of those that are `standing`.
+/// Returns the number of instances after a run, for each Service that has or had some. Each Service in `standing` has
+/// at least one.
 fn instances(
     observed: &Observation,
     report: &ClusterReport,
@@ -120,7 +122,7 @@ fn instances(
     all
 }
 
-/// The outcome if a change was not made.
+/// Returns the outcome of an export if this change was not made.
 fn failure(line: &Line) -> Option<ExportOutcome> {
     match &line.outcome {
         Outcome::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
@@ -129,8 +131,8 @@ fn failure(line: &Line) -> Option<ExportOutcome> {
     }
 }
 
-/// The outcomes of the records that were not written, by the id of the record. If their service was not created, that of
-/// the cluster stands for all.
+/// Returns the outcomes of the records that were not written, by the id of the record. If the Cloud Map service of the
+/// records was not created, that failure has the id of the cluster record.
 pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
     let of_cluster = || id::CLUSTER_RECORD.to_owned();
     let failed = published.report.all_lines().filter_map(|line| {
@@ -146,11 +148,13 @@ pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome>
     held_back.chain(failed).collect()
 }
 
-/// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
+/// The maximum number of exports of a cluster: a Cloud Map service has at most 1,000 instances, and one is the cluster
+/// record.
 pub const MAXIMUM: usize = 999;
 
 impl Kept<'_> {
-    /// The record of each of these exports with a remark about it, or the reason why it gets none.
+    /// Returns the record of each of these exports, with a remark if labels or annotations are left out, or the reason
+    /// why the export gets no record.
     pub(super) fn fit<'e>(
         &self,
         exports: impl Iterator<Item = (&'e ServiceRef, &'e Export)>,
@@ -185,7 +189,7 @@ fn left_out(export: &Export) -> Option<String> {
     export.properties.as_ref().and_then(record::left_out_metadata)
 }
 
-/// The reason why a cluster takes no part in its clusterset, or nothing of it is published.
+/// The reason why a cluster takes no part in its clusterset, or why nothing of it is published.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error(transparent)]
@@ -240,16 +244,17 @@ pub enum Refused {
     NotYetMember,
     #[error("the records of the cluster could not be read: {0}")]
     Unreadable(String),
-    /// Cluster or Cloud Map.
+    /// The cluster or Cloud Map could not be read.
     #[error(transparent)]
     Unread(observe::Error),
 }
 
-/// Installs the definitions of the API.
+/// The command that installs the CRDs of the API.
 pub const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
 
 impl Refused {
-    /// Another cluster holds the id of a member; `None`: its record cannot be read.
+    /// Returns the refusal of a member whose id another cluster holds. `holder` is `None` if the record of the holder
+    /// cannot be read.
     pub fn taken(id: &ClusterId, holder: Option<&Owner>) -> Self {
         let name =
             |owner: &Owner| format!("cluster {} of the installation {}", owner.cluster, owner.id);
@@ -257,7 +262,8 @@ impl Refused {
         Self::ClusterIdTaken { id: id.to_string(), holder: holder.map_or_else(unknown, name) }
     }
 
-    /// Whether nothing is imported into the cluster either: it belongs to AWS's controller, or its id to another cluster.
+    /// Whether nothing is imported into the cluster either: AWS's controller or another installation manages it, its id
+    /// is another cluster's, or its id was changed.
     pub fn leaves_the_cluster(&self) -> bool {
         use Refused::{AnotherController, ClusterIdTaken, IdChanged, OtherOwner};
         matches!(
@@ -282,8 +288,8 @@ impl Refused {
         }
     }
 
-    /// Whether each export of the cluster gets the reason as its condition: a person has to act, and no other controller or
-    /// installation writes conditions on these exports.
+    /// Whether each export of the cluster gets the reason as its condition: a person has to act, and no other
+    /// controller or installation writes the conditions of these exports.
     pub fn concerns_exports(&self) -> bool {
         match self {
             Self::NoMember(_)
@@ -303,8 +309,8 @@ impl Refused {
     }
 }
 
-/// A read that failed. The API server answers 404 to a list, and to a request for an object without the name of that, if it
-/// does not serve the kind.
+/// Converts the error of a read. If the API server does not serve a kind, it answers a list with 404, and a request for
+/// an object with a 404 that does not name the object.
 impl From<observe::Error> for Refused {
     fn from(error: observe::Error) -> Self {
         match error {
@@ -324,7 +330,7 @@ impl From<&Refused> for Line {
     fn from(refused: &Refused) -> Self {
         let code = refused.code();
         let text = chain(refused);
-        // Only a read may succeed in the next run.
+        // Only a failed read may succeed in the next run.
         match code {
             "Unreadable" => Self::unreadable(text),
             _ => Self::new('!', code, text, Outcome::HeldBack),

@@ -1,9 +1,9 @@
-//! The records of a member, as they are in Cloud Map: those of ended exports are taken away first, and those of exports
-//! are written last. The record of the cluster itself is written before those of its exports if it is the first one, and a
-//! full sync writes its heartbeat again. Each of these is a plan of its own, which is carried out like any other.
+//! The records of a member in Cloud Map. The records of ended exports are removed first, and those of exports are
+//! written last. The first cluster record of a cluster is written before those of its exports, and a full sync renews
+//! its heartbeat. Each of these steps is a plan of its own, which is carried out like any other.
 //!
-//! Records under an id that the cluster had before go once everything has its record under the present id: at no time is
-//! an export without one.
+//! Records under a former id of the cluster are removed once the records under the present id are written: no export is
+//! without a record at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +23,10 @@ use crate::publish::plan::{
 use crate::publish::{Execution, Options, Published, Task};
 use crate::report::{ClusterReport, Mode};
 
-/// The age at which a full sync writes the heartbeat again.
+/// The age of a heartbeat after which a full sync writes it again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
-/// The age at which the record of a cluster that exported, and has no exports, becomes that of one that only imports, or may
-/// be left for another id: no run takes longer.
+/// The age of a heartbeat after which no run that wrote it is still in progress. Then the record of an exporter without
+/// exports becomes that of a cluster that only imports, or may be given up for another id.
 const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
 
 /// Records by their ids, each with its Service.
@@ -42,7 +42,7 @@ pub(super) struct Kept<'w> {
     pub(super) only_imports: bool,
     /// The records of the cluster under other ids, once they were read.
     pub(super) former: Registry,
-    /// The outcome of the first record of the cluster if it is not certain.
+    /// The outcome if the write of the first cluster record failed.
     pub(super) failure: Option<ExportOutcome>,
 }
 
@@ -50,13 +50,14 @@ pub(super) struct Kept<'w> {
 pub(super) struct Written {
     pub report: ClusterReport,
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
-    /// Whether each export under a former id has its record under the present one now, and the cluster, too.
+    /// Whether the cluster and each export under a former id have their records under the present id now.
     pub may_leave_former_ids: bool,
 }
 
 impl<'w> Kept<'w> {
     /// # Errors
-    /// Returns the reason if the records could not be read, or another cluster or installation holds the id.
+    /// Returns an error with the reason if the namespace of the records is ambiguous or cannot be created, if the
+    /// records could not be read, or if another cluster or installation holds the id.
     pub(super) fn new(
         world: &'w World<'w>,
         member: &'w Member,
@@ -75,7 +76,7 @@ impl<'w> Kept<'w> {
             return Err(Refused::Unreadable(problem));
         }
         let own = observation.registry.instance(&key, CLUSTER_RECORD).map(Owner::of);
-        // Without one the id may be that of a cluster whose record is under way.
+        // Without a cluster record, the id may be that of another cluster whose record is being written.
         let claimant = || {
             let records = observation.registry.instances(&key);
             let mut others = records.filter_map(|(_, record)| Owner::of(record));
@@ -105,8 +106,8 @@ impl<'w> Kept<'w> {
         self.observation.registry.instance(&self.key, id).is_some()
     }
 
-    /// The Services with a record that are not exported any more, or are `denied`. A Service of which the guard holds
-    /// instances is exported until they go.
+    /// Returns the Services with a record that are no longer exported or are `denied`. A Service stays exported as long
+    /// as the guard holds instances of it.
     pub(super) fn ended(
         &self,
         observed: &Observation,
@@ -133,7 +134,7 @@ impl<'w> Kept<'w> {
         records.filter(|record| record.id != CLUSTER_RECORD).map(|record| record.service)
     }
 
-    /// Takes the records of ended exports away.
+    /// Removes the records of ended exports.
     pub(super) async fn take_away(
         &mut self,
         ended: BTreeSet<ServiceRef>,
@@ -142,7 +143,7 @@ impl<'w> Kept<'w> {
         self.change(RecordsById::new(), ended, options).await.0
     }
 
-    /// Takes back that these exports have no endpoints in Cloud Map: they get some.
+    /// Removes the attribute [`EMPTY`] from the records of exports for which the plan registers instances.
     pub(super) async fn fill(&mut self, plan: &Plan, options: Options) -> ClusterReport {
         let registers = |service: &ServiceRef| {
             let mut changes = plan.changes.get(service).into_iter().flatten();
@@ -159,7 +160,8 @@ impl<'w> Kept<'w> {
         self.change(filled, BTreeSet::new(), options).await.0
     }
 
-    /// Changes records, and knows them then as they are. Also returns the outcomes of those that failed.
+    /// Writes and removes records, and updates the observation accordingly. Also returns the outcomes of the records
+    /// that failed, by the id of the record.
     async fn change(
         &mut self,
         wanted: RecordsById,
@@ -203,8 +205,8 @@ impl<'w> Kept<'w> {
         execution.carry_out(&self.observation).await
     }
 
-    /// Writes the records of the exports that stand and that of the cluster if it is due, and completes the outcomes.
-    /// Cloud Map has no endpoint of those that are `empty`.
+    /// Writes the records of the exports whose outcome is `Exported`, and the cluster record if it is due, and
+    /// completes the outcomes. Cloud Map has no endpoint of the exports in `empty`.
     pub(super) async fn write(
         &self,
         desired: &Desired,
@@ -264,11 +266,11 @@ impl<'w> Kept<'w> {
     }
 }
 
-// The record of the cluster itself, and those that it has under its former ids.
+// The cluster record, and the records that the cluster has under its former ids.
 
 impl Kept<'_> {
-    /// Writes the record of a cluster that has none. Until Cloud Map shows it the id may be another cluster's, with records of
-    /// the same names, so no other one is written then.
+    /// Writes the cluster record of a cluster that has none. Until Cloud Map shows it, another cluster may hold the id,
+    /// with records of the same names. So no other record is written if this one fails.
     ///
     /// # Errors
     /// As for [`Self::write_own`].
@@ -285,17 +287,18 @@ impl Kept<'_> {
         Ok(report)
     }
 
-    /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
+    /// Writes the cluster record if it is due. Also returns the outcome if the record was not written.
     ///
     /// # Errors
-    /// Returns the holder of the id if its record came after the read: of two new clusters that state one id, in one run.
+    /// Returns an error with the holder of the id if another cluster has taken it since the read, such as a second new
+    /// cluster of the run with the same id, and an error if a failed write could not be checked by a read.
     pub(super) async fn write_own(
         &mut self,
         selection: &Selection,
         options: Options,
     ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
         let wanted = self.cluster_record(selection, options.now);
-        // Of two clusters of one run the second one may not be shown yet that the first one has written its record.
+        // Cloud Map may not show yet that another cluster of this run has written its record.
         let claimant = self.world.registry.claim(self.member, &self.world.owner);
         if claimant != self.world.owner {
             return Err(Refused::taken(&self.member.cluster, Some(&claimant)));
@@ -315,7 +318,7 @@ impl Kept<'_> {
         Ok((report, failure))
     }
 
-    /// The cluster's own record, if it is to be written.
+    /// The cluster record, if it has to be written.
     fn cluster_record(&self, selection: &Selection, now: Timestamp) -> RecordsById {
         let mut instances = self.observation.registry.instances(&self.key);
         let is_due = self.present().is_none_or(|present| {
@@ -339,7 +342,7 @@ impl Kept<'_> {
         RecordsById::from([(CLUSTER_RECORD.to_owned(), (no_service(), record.write()))])
     }
 
-    /// The cluster's own record as it is in Cloud Map, if it can be read.
+    /// The cluster record as it is in Cloud Map, if it can be read.
     fn present(&self) -> Option<ClusterRecord> {
         let attributes = self.observation.registry.instance(&self.key, CLUSTER_RECORD)?;
         ClusterRecord::parse(attributes).ok()
@@ -355,7 +358,7 @@ impl Kept<'_> {
         self.exports().next().is_some()
     }
 
-    /// The exports of the cluster under other ids. With such exports, an id is for life.
+    /// The exports of the cluster under other ids. A cluster with such exports has to keep that id.
     pub(super) fn former_exports(&self) -> impl Iterator<Item = ServiceRef> {
         let records = self.former.services.keys().flat_map(|key| self.former.instances(key));
         let records = records.filter(|(id, _)| *id != CLUSTER_RECORD);
@@ -371,8 +374,9 @@ impl Kept<'_> {
         heartbeats.any(|heartbeat| self.world.now.duration_since(heartbeat) < ABANDONED)
     }
 
-    /// Takes the records of the cluster under other ids away, or plans it: it had neither exports nor imports under them. A
-    /// message does not, since it rests on an id that the process has read some time ago.
+    /// Removes the records of the cluster under other ids, or plans it. The run is refused before if the cluster has
+    /// exports under other ids alone, or has imports but no record under its present id. A message removes none: it
+    /// relies on an id that the process read some time ago.
     pub(super) async fn leave_former_ids(
         &self,
         selection: &Selection,

@@ -1,19 +1,19 @@
-//! The sync of one group of Services, as a pure state machine: effects in, next step out. `steps` makes the changes and does
-//! the reads of a [`Step`]; the property tests do the same on a Cloud Map in memory.
+//! The sync of one group of Services, as a pure state machine: effects in, next step out. `steps` makes the changes and
+//! does the reads of a [`Step`]; the property tests do the same on a Cloud Map in memory.
 //!
 //! ```text
 //! loop { read; plan; additions; once these were tried (at the latest after two rounds), the removals with a permit }
-//! after removals: read the endpoints; those that are back are registered again
+//! after removals: read the endpoints; register those that are back again
 //! ```
 //!
-//! A plan is made on a read of the group alone. A removal has two conditions: a permit, of the comparison of all that the run
-//! is about, and a plan of the group on a read after its additions have ended, which wants the same and has it wait for
-//! nothing.
+//! The plan of a group is made on a read of this group alone. A removal needs a permit, which the comparison of all
+//! that the run is about gives. It also needs a plan of the group that was made on a read after its additions ended,
+//! has the same removal, and lets it wait for nothing.
 //!
-//! Why a second look: if web's only pod is replaced, the comparison registers 10.0.0.2 and deregisters 10.0.0.1. If both were
-//! made at once and the registration failed, web would have no instance. The second plan is made on a read that shows
-//! 10.0.0.2, and else has the removal wait. Why not only once there is nothing to add: of 900 pods that roll for ten minutes
-//! there is always one to add, and no removal would have its turn.
+//! Why a second look: if web's only pod is replaced, the comparison registers 10.0.0.2 and deregisters 10.0.0.1. If
+//! both were made at once and the registration failed, web would have no instance. The second plan is made on a read
+//! that shows 10.0.0.2; if it does not, the removal waits. Why removals do not wait until there is nothing to add:
+//! while 900 pods roll for ten minutes, there is always one to add, and no removal would ever be made.
 
 mod order;
 mod round;
@@ -59,7 +59,7 @@ impl SettledChange {
 pub enum Effect {
     /// The change has this outcome.
     Is(Outcome),
-    /// It is not made, and a retry would not help.
+    /// The change is not made, and a retry would not help.
     HeldBack(Reason),
     /// The Cloud Map service was created with this ARN.
     Created(String),
@@ -67,14 +67,15 @@ pub enum Effect {
     Exists(String),
     /// The change conflicts with another writer: its Cloud Map service is read again, and the change planned again.
     Contested,
-    /// The read that the change rests on had become old before the rates allowed the call: it is planned again.
+    /// The read that the change rests on became too old before the rate limit allowed the call: the change is planned
+    /// again.
     Outdated,
-    /// Cloud Map accepts no more instances in the namespace; with its error message.
+    /// Cloud Map accepts no more instances in the namespace. Contains its error message.
     Full(String),
 }
 
 impl Effect {
-    /// The answer of Cloud Map, if it has refused the change and would do so again.
+    /// The answer of Cloud Map, if it has refused the change and would refuse it again.
     pub fn refused(&self) -> Option<Reason> {
         match self {
             Self::Full(message) => Some(Reason::QuotaExceeded(message.clone())),
@@ -88,15 +89,15 @@ impl Effect {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     pub settled: Vec<SettledChange>,
-    /// The lines that the plans of the groups hold back.
+    /// The requests that the plans of the groups hold back.
     pub held_back: Vec<HeldBack>,
-    /// The Cloud Map services that were created, as they are then. Those that another writer had created first are as they
-    /// were found: it may be this process, by a call whose answer was lost.
+    /// The Cloud Map services that were created. A service that another writer created first is here as it was read
+    /// since: the writer may be this process, by a call whose answer was lost.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
     /// The full namespaces, by id, with the message of Cloud Map.
     pub full: BTreeMap<String, String>,
-    /// The Services with an instance by the last read of their groups and the changes after it. It may have been registered
-    /// by a call whose answer was lost, so that no change counts.
+    /// The Services that have an instance, by the last read of their group and the changes after it. `settled` does not
+    /// suffice: an instance may have been registered by a call whose answer was lost.
     pub standing: BTreeSet<ServiceRef>,
 }
 
@@ -105,23 +106,23 @@ pub struct Results {
 pub enum Step {
     /// Make these changes, side by side, and report the effect of each.
     Make(Vec<PlannedChange>),
-    /// Read this again: the named Cloud Map services, then the Services with their endpoints.
+    /// Read this scope again: its Cloud Map services, then its Services with their endpoints.
     Read(RereadScope),
     /// Read the endpoints of these Services again.
     ReadEndpoints(Desired),
     Done,
 }
 
-/// The changes that the group makes now.
+/// The kind of changes that the group makes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Adding,
     Removing,
-    /// Endpoints that were back after their instances were removed are registered again.
+    /// Registers endpoints again that came back while their instances were removed.
     PuttingBack,
 }
 
-/// What a change is about. A change of a thing that was tried is not tried again in the same run.
+/// The stage and the object of a change. A target that was tried is not tried again in the same run.
 pub type Target = (Stage, ServiceKey, Option<String>);
 
 /// The changes of a group that early groups of the run have made or tried.
@@ -132,36 +133,36 @@ pub struct EarlyWork {
     pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 
-/// One group on its way.
+/// The state of the sync of one group.
 #[derive(Clone, Debug)]
 pub struct GroupSync<'a> {
     task: Task<'a>,
     services: BTreeSet<ServiceRef>,
     /// The Cloud Map services that the group may change.
     keys: BTreeSet<ServiceKey>,
-    /// `None` if the group only adds, while the comparison of the run is still to come.
+    /// The permits for removals; `None` if the group only adds, before the comparison of the run gives any.
     permits: Option<&'a Permits>,
     /// The last observation, with the changes made since.
     pub observation: Observation,
     state: State,
     /// The changes that are planned and not made yet.
     open: Vec<PlannedChange>,
-    /// The notes of the guard, which judges the comparison alone.
+    /// The notes of the guard, which judges the comparison alone: no other plan has notes.
     notes: Vec<PlannedChange>,
     tried: BTreeSet<Target>,
     /// The Cloud Map services that the group or an early one has created.
     created: BTreeSet<ServiceKey>,
-    /// What the run has tried before in vain.
+    /// The targets that the run tried before without success.
     in_vain: &'a BTreeSet<Target>,
     /// The changes that conflicted with another writer.
     contested: Vec<PlannedChange>,
-    /// The changes that had no token in the time of their plan.
+    /// The changes that got no token before their plan was too old.
     outdated: Vec<PlannedChange>,
     /// Registrations for which Cloud Map had no capacity.
     refused: Vec<PlannedChange>,
-    /// The number of these for which the plan has a reason.
+    /// The number of refused registrations for which a plan has given the reasons.
     explained: usize,
-    /// The full namespaces that the plan knew of.
+    /// The full namespaces that the last plan knew of.
     planned_for: Capacity,
     /// The Cloud Map services that may have other settings than this process remembers.
     doubted: BTreeSet<ServiceKey>,
@@ -171,16 +172,16 @@ pub struct GroupSync<'a> {
     has_added: bool,
     /// Whether a change was carried out since the last read.
     has_progress: bool,
-    /// The number of rounds in a row that changed nothing, since another writer was at it.
+    /// The number of consecutive rounds in which another writer prevented all progress.
     fruitless: usize,
-    /// Services of which an endpoint was deregistered and might be back, with the name that it was under.
+    /// The Services with a deregistered endpoint that might be back, each with the key of the Cloud Map service.
     removed: BTreeSet<(ServiceRef, ServiceKey)>,
     results: Results,
 }
 
 impl<'a> GroupSync<'a> {
-    /// The sync of the Services that have `changes` in a comparison, with the part of it that they need. It is made when it
-    /// begins, since the parts of all groups would take as much memory as the comparison.
+    /// The sync of the Services that have `changes` in a comparison, with the part of the comparison that they need. It
+    /// is created when it begins, since the parts of all groups would take as much memory as the comparison.
     pub fn new(
         task: Task<'a>,
         comparison: &Observation,
@@ -223,7 +224,7 @@ impl<'a> GroupSync<'a> {
         group
     }
 
-    /// Adds changes that are to be made. Only the comparison plans notes, so each plan of the group leaves those alone.
+    /// Adds changes that are to be made. Notes are kept apart: only the comparison plans them.
     pub(super) fn keep_for_later(&mut self, changes: impl IntoIterator<Item = PlannedChange>) {
         for planned in changes {
             let to = if planned.change.is_note() { &mut self.notes } else { &mut self.open };
@@ -231,7 +232,7 @@ impl<'a> GroupSync<'a> {
         }
     }
 
-    /// The same after early groups of the run have tried some of its changes.
+    /// Returns the sync without the changes that early groups of the run have tried.
     #[must_use]
     pub fn after(mut self, work: EarlyWork) -> Self {
         self.tried = work.tried;
@@ -260,7 +261,7 @@ impl<'a> GroupSync<'a> {
         is_permitted && !self.tried.contains(&target) && !self.in_vain.contains(&target)
     }
 
-    /// A service is created for a registration alone.
+    /// Drops the creations of services in which nothing is registered.
     pub(super) fn drop_needless_creations(&mut self) {
         let registers = |planned: &&PlannedChange| planned.change.stage() == Stage::Register;
         let registered = self.open.iter().filter(registers);
@@ -271,7 +272,7 @@ impl<'a> GroupSync<'a> {
         });
     }
 
-    /// The next step; `has_time` is whether something new may begin.
+    /// Returns the next step. `has_time`: whether new work may begin.
     pub fn next(&mut self, has_time: bool) -> Step {
         if !has_time {
             self.close(false);
@@ -302,11 +303,11 @@ impl<'a> GroupSync<'a> {
     /// Removes and returns the changes that are made next: those of the first stage that has any.
     fn take_due(&mut self) -> Option<Vec<PlannedChange>> {
         if self.contested.iter().any(|planned| planned.change.stage() == Stage::Create) {
-            // The registrations there are planned again, on the instances that exist now.
+            // The registrations in these services are planned again, on the instances that exist now.
             return None;
         }
-        // An instance with the guard's note is removed after all others, and a note that does not go with its instance after
-        // those of its Service: if one of them is left, so is the note.
+        // An instance with the guard's note is removed after all others. A note that is removed without its instance
+        // goes after the instances of its Service. If one of these instances is left, so is the note.
         let order = |planned: &PlannedChange| {
             let removes_note = removes_note(&self.observation, &planned.change);
             self.is_due(&planned.change).then(|| (planned.change.stage(), removes_note))
@@ -339,14 +340,14 @@ impl<'a> GroupSync<'a> {
             }
             _ if self.state == State::Removing => false,
             Change::CreateService { .. } => self.open.iter().any(registers),
-            // A cluster whose only registration was refused must not set the TTL: another one, which does not see it there,
-            // would set its own again at every run.
+            // A cluster whose only registration was refused must not set the TTL. Another cluster would not see it in
+            // the service, and would set its own TTL again in every run.
             Change::UpdateService { .. } => self.observation.has_ours(&change.place().key),
             _ => true,
         }
     }
 
-    /// Whether a removal was tried or due, and is not done.
+    /// Whether a removal is settled but was not made.
     fn has_failed_removal(&self) -> bool {
         let mut settled = self.results.settled.iter();
         settled.any(|settled| {
@@ -355,7 +356,7 @@ impl<'a> GroupSync<'a> {
         })
     }
 
-    /// Whether an instance of a Service that is to go is still there.
+    /// Whether an instance of the Service that is to be removed may still be registered.
     fn keeps_instances_to_remove(&self, service: &ServiceRef) -> bool {
         let is_left = |planned: &PlannedChange| {
             planned.change.marked() == Some(service) && planned.change.waits_for().is_none()
@@ -363,7 +364,7 @@ impl<'a> GroupSync<'a> {
         self.has_failed_removal() || self.open.iter().chain(&self.contested).any(is_left)
     }
 
-    /// From now on the service of a creation exists, without an instance.
+    /// Adds the service of a creation to the observation, without instances.
     fn note_created(&mut self, creation: &Change, arn: String) {
         let Change::CreateService { place, service } = creation else { return };
         let created = CloudMapService::created(arn, service.name.as_str(), service.kind);
@@ -371,12 +372,13 @@ impl<'a> GroupSync<'a> {
         self.observation.registry.services.insert(place.key.clone(), created);
     }
 
-    /// Whether the service of a refused registration has to be read anew. A sync of single Services remembers its
-    /// settings, and one that is created again under its name comes back with its id: its records may be others.
+    /// Whether the Cloud Map service of a refused registration has to be read again; marks it as doubted then. A sync
+    /// of single Services remembers settings, and a service that was created again under its name has its old id, but
+    /// maybe other records.
     fn doubts(&mut self, change: &Change, reason: &Reason) -> bool {
         let may_be_old =
             matches!(reason, Reason::InvalidInput(_) | Reason::RecordTypeMismatch { .. });
-        // Each read of a group has the settings as this run has read them.
+        // After a read of the group, the settings are those of this run.
         let is_remembered = self.observation.extent == Extent::Part && self.looks == 0;
         if !may_be_old || !is_remembered || !change.is_registration() {
             return false;
@@ -385,7 +387,7 @@ impl<'a> GroupSync<'a> {
         true
     }
 
-    /// Leaves out a change that was refused before, with the answer that it had then.
+    /// Records a change that is not sent, since Cloud Map has refused it before, with its earlier answer.
     pub fn leave(&mut self, planned: PlannedChange, answer: Reason) {
         match answer {
             Reason::QuotaExceeded(message) if planned.change.is_registration() => {
@@ -411,16 +413,18 @@ impl<'a> GroupSync<'a> {
                 self.created.insert(change.place().key.clone());
                 self.settle(planned, Ok(Outcome::Applied));
             }
-            // It is no change of this group. Others register there, so it is read again like every other service.
+            // It is no change of this group. Others register in the service, so it is read again like any other.
             Effect::Exists(arn) => self.note_created(change, arn),
-            // Cloud Map says so of an instance that needs no further place, so the capacity cannot show the reason.
+            // Cloud Map has refused a change that needs no further capacity, so the capacity cannot show the reason.
             Effect::Full(message) if !matches!(change, Change::Register { .. }) => {
                 self.settle(planned, Err(Reason::QuotaExceeded(message)));
             }
             Effect::Full(message) => {
                 let key = &change.place().key;
                 let capacity = &mut self.observation.registry.capacity;
-                // The registrations of one plan are under way together: only that of a later plan took a freed place.
+                // The registrations of one plan are in flight together, so their refusals count once. If the plan
+                // already knew that the namespace is full, the registration was for a freed place, and its refusal
+                // counts too.
                 if capacity.refusal(key).is_none() || self.planned_for.refusal(key).is_some() {
                     capacity.refuse(&key.namespace, &message);
                 }
@@ -430,7 +434,7 @@ impl<'a> GroupSync<'a> {
         }
     }
 
-    /// The outcome of a change in a Cloud Map service that does not exist.
+    /// Returns the effect of a change in a Cloud Map service that does not exist.
     pub fn without_service(&self, key: &ServiceKey) -> Effect {
         let made = self.results.settled.iter().filter(|made| made.change.place().key == *key);
         let missing = || Effect::Is(Outcome::undone("its Cloud Map service does not exist"));
@@ -461,10 +465,10 @@ impl<'a> GroupSync<'a> {
         self.results.settled.push(SettledChange { service, change, outcome });
     }
 
-    /// The outcomes of the group, once it is over.
+    /// Returns the results of the group after its end.
     pub fn into_results(self) -> Results {
         let standing = self.observation.all_marked_services().map(|(_, service)| service);
-        // What stands for others may be changed in their own groups.
+        // The instances of other Services may be changed in their own groups.
         let standing = standing.filter(|service| self.services.contains(service)).collect();
         let mut results = Results { standing, ..self.results };
         if self.permits.is_none() {
@@ -476,7 +480,7 @@ impl<'a> GroupSync<'a> {
 }
 
 impl Change {
-    /// The thing that it changes, and how.
+    /// Returns the stage and the object of the change.
     pub fn target(&self) -> Target {
         (self.stage(), self.place().key.clone(), self.instance().map(str::to_owned))
     }
@@ -502,13 +506,14 @@ impl Results {
         self.settled.iter().filter(|settled| settled.outcome == Ok(Outcome::Applied))
     }
 
-    /// The changes that were tried in vain.
+    /// The targets of the changes that were tried without success.
     pub fn in_vain(&self) -> impl Iterator<Item = Target> {
         let settled = self.settled.iter().filter(|made| made.outcome != Ok(Outcome::Applied));
         settled.map(|made| made.change.target())
     }
 
-    /// Enters the additions into an observation, which may show some of them. Its loss is measured on what it had before.
+    /// Adds these results to an observation, which may already show some of them. Its baseline, against which the loss
+    /// is measured, leaves out the instances that these results registered.
     pub fn enter(&self, observation: &mut Observation) {
         let registered = self.made().filter(|change| matches!(change, Change::Register { .. }));
         let registered = registered.filter_map(Change::instance_key).collect();

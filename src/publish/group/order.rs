@@ -1,10 +1,10 @@
-//! The order in which the groups of a run begin. It needs no memory between runs, only the clock: runs that are cut short do
-//! not leave the same Services for last, and overlapping runs are seldom at the same one.
+//! The order in which the groups of a run begin. It depends on the clock alone, not on earlier runs: runs that are cut
+//! short do not leave the same Services for last, and overlapping runs seldom work on the same Service.
 
 use crate::model::{Timestamp, fingerprint};
 
-/// Puts groups, or clusters, into the order of a run that begins at this time: by hash, so a run in the next minute has another
-/// one.
+/// Returns groups, or clusters, in the order of a run that begins at `now`. The order is by a hash, which changes every
+/// minute.
 pub fn shuffle<T>(now: Timestamp, groups: Vec<T>) -> Vec<T> {
     let minute = (now.as_second() / 60).to_string();
     let hash = |place: usize| fingerprint::<8>(&[&minute, &place.to_string()]);
@@ -40,7 +40,7 @@ mod tests {
         let last: std::collections::BTreeSet<usize> = runs.iter().map(|run| run[199]).collect();
         assert!(last.len() > 15, "{last:?} are last");
         for runs in runs.windows(2) {
-            // The one a quarter ahead of the other, as if it had begun earlier.
+            // One run is up to three quarters ahead of the other, as if it had begun earlier.
             for ahead in [0, 50, 100, 150] {
                 let pairs = runs[0].iter().cycle().skip(ahead).zip(&runs[1]);
                 let same = pairs.take(200).filter(|(one, other)| one == other).count();

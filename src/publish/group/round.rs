@@ -1,5 +1,5 @@
-//! The rounds of a group: when it reads again, what it takes over of the plan that is made on the read, and the outcomes of
-//! what is left when it ends.
+//! The rounds of a group: when it reads again, which changes it takes from the plan that is made on the read, and the
+//! outcomes of the changes that are left when it ends.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,21 @@ use super::{GroupSync, PlannedChange, State, Target};
 use crate::model::{Desired, Outcome, ServiceRef};
 use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadScope, Stage};
 
-/// The number of rounds in a row in which another writer may undo everything. Then the next run goes on.
+/// The number of consecutive rounds in which another writer may prevent all progress. After them the group ends, and
+/// the next run continues.
 const FRUITLESS: usize = 3;
 
 impl GroupSync<'_> {
-    /// Whether the plan is a second look, so that its removals may be made: the group has read after additions, and those of
-    /// this plan were tried.
+    /// Whether the removals of this plan may be made: the group has read again after additions, and has tried the
+    /// additions of this plan.
     pub(super) fn may_remove(&self) -> bool {
         let is_undecided = !self.contested.is_empty() || !self.outdated.is_empty();
         let looks_needed = if self.has_added { 2 } else { 1 };
-        // Additions beyond the time of a plan keep no removal from its turn.
+        // After two looks, additions that are still contested or outdated no longer delay removals.
         self.looks >= looks_needed && (self.looks > 2 || !is_undecided)
     }
 
-    /// Whether another plan may have something to do.
+    /// Whether the group reads again, since another plan may have something to do.
     pub(super) fn reads_again(&mut self) -> bool {
         if self.state == State::PuttingBack {
             return false;
@@ -36,13 +37,13 @@ impl GroupSync<'_> {
         } else if is_contested {
             self.fruitless += 1;
         }
-        // An outdated registration is planned again until the run ends. The group waits for its turn at the rates before each
-        // of these rounds.
+        // Outdated registrations are planned again until the run ends. Before each of these rounds, the group waits in
+        // the line of the rate limit.
         !self.outdated.is_empty() || is_needed && self.fruitless <= FRUITLESS
     }
 
-    /// Plans again for refused registrations, on what is known: that gives the reasons for their refusal, and the instances
-    /// that make room. Returns whether there are any without a reason.
+    /// Plans again after registrations were refused, without a read. The plan gives the reasons for the refusals, and
+    /// the instances to remove to make room. Returns `false` if all refusals are explained already.
     pub(super) fn explain_refused(&mut self) -> bool {
         if self.refused.len() <= self.explained || self.state == State::PuttingBack {
             return false;
@@ -53,15 +54,15 @@ impl GroupSync<'_> {
         let plan = self.task.plan(&self.observation);
         self.open.clear();
         self.adopt_plan(plan);
-        // Records have no lines of their own, and are planned again.
+        // The plan of records gives no reasons, and plans refused records again.
         let refused: BTreeSet<Target> =
             self.refused.iter().map(|planned| planned.change.target()).collect();
         self.open.retain(|planned| !refused.contains(&planned.change.target()));
         true
     }
 
-    /// The scope to read for the next plan, and before it what the read is not to take for granted: a Cloud Map service that
-    /// another writer changes or has replaced is read as if it were new.
+    /// Returns the scope to read for the next plan. Before that, drops each Cloud Map service that another writer
+    /// changes or has replaced, so that it is read as if it were new.
     pub(super) fn begin_round(&mut self) -> RereadScope {
         for planned in &self.contested {
             let key = &planned.change.place().key;
@@ -73,16 +74,16 @@ impl GroupSync<'_> {
         self.scope()
     }
 
-    /// The scope that the open changes rest on.
+    /// Returns the scope that the unsettled changes rest on.
     fn scope(&self) -> RereadScope {
         let left = [&self.open, &self.contested, &self.outdated, &self.refused];
         let left = left.into_iter().flatten().map(|planned| &planned.change);
         RereadScope::of_group(&self.observation, &self.services, left)
     }
 
-    /// The scope to read if the plan is old before its first change is made, `changes` among them. A Cloud Map service that
-    /// no list of this run has shown is not read: CreateService reports it. `is_listed`: the plan rests on such a list, and
-    /// else on the entries of an earlier run.
+    /// Returns the scope to read if the plan is too old before its first change is made. Puts `changes` back into the
+    /// plan. `is_listed`: the plan rests on a list of this run, and a Cloud Map service that no list has shown is not
+    /// read, since CreateService reports it. Otherwise the plan rests on the entries of an earlier run.
     pub fn refresh(&mut self, changes: Vec<PlannedChange>, is_listed: bool) -> RereadScope {
         self.keep_for_later(changes);
         self.observation.decide_holders();
@@ -95,7 +96,8 @@ impl GroupSync<'_> {
         scope
     }
 
-    /// Plans the next round, on the result of a [`Step::Read`](super::Step::Read) or of a read of [`Self::refresh`].
+    /// Plans the next round on the result of a [`Step::Read`](super::Step::Read), or of a read of the scope of
+    /// [`Self::refresh`].
     pub fn observed(&mut self, read: Observation) {
         let plan = self.task.plan(&read);
         self.observation = read;
@@ -113,7 +115,7 @@ impl GroupSync<'_> {
         self.state = State::Adding;
     }
 
-    /// The services that another writer had created first, as they were read since.
+    /// Records the Cloud Map services that another writer created first, as they were read since.
     fn note_found(&mut self) {
         for planned in &self.contested {
             let key = &planned.change.place().key;
@@ -125,7 +127,7 @@ impl GroupSync<'_> {
         }
     }
 
-    /// Fails the changes in a service that cannot be read again.
+    /// Fails the changes whose Cloud Map service could not be read again.
     fn fail_unreadable(&mut self, left: Vec<PlannedChange>) {
         for planned in left {
             let service = self.observation.registry.services.get(&planned.change.place().key);
@@ -150,7 +152,8 @@ impl GroupSync<'_> {
         self.drop_needless_creations();
     }
 
-    /// Whether a line is about what the group has read. The numbers of a full service are those of the comparison.
+    /// Whether a line is about a Service and a Cloud Map service that the group has read. Lines about a full service
+    /// are left to the comparison, which has its numbers.
     fn is_own(&self, line: &HeldBack) -> bool {
         let was_read = line.place.as_ref().is_none_or(|place| self.keys.contains(&place.key));
         was_read
@@ -158,8 +161,9 @@ impl GroupSync<'_> {
             && !matches!(line.reason, Reason::ServiceFull { .. })
     }
 
-    /// The Services of which an endpoint may have come back while its instance was deregistered, and the next claimants of
-    /// names that became empty so. In later rounds, the Services with an outdated registration.
+    /// Returns the Services whose endpoints may have come back while their instances were deregistered, and the next
+    /// holders of names that became empty. In later rounds, returns the Services with an outdated registration. `None`
+    /// if there are none.
     pub(super) fn services_to_put_back(&mut self) -> Option<BTreeSet<ServiceRef>> {
         if self.state == State::PuttingBack {
             let outdated = self.outdated.iter().map(|planned| planned.service.clone());
@@ -179,7 +183,8 @@ impl GroupSync<'_> {
         Some(services)
     }
 
-    /// Registers the wanted instances again, on the result of a [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
+    /// Plans the registrations of endpoints that are back, on the result of a
+    /// [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
     pub fn endpoints_read(&mut self, read: Desired) {
         self.observation.desired.services.extend(read.services);
         self.observation.decide_holders();
@@ -216,7 +221,7 @@ impl GroupSync<'_> {
                 self.settle_refused();
             }
         }
-        // What only adds is still compared: a removal may make room for these.
+        // The comparison follows a group that only adds: a removal may make room for these.
         if self.permits.is_none() {
             self.refused.clear();
         }
@@ -228,7 +233,7 @@ impl GroupSync<'_> {
         }
     }
 
-    /// The lines of the last plan give the reasons why these are not registered. Records have no such lines.
+    /// Settles the refused registrations for which the last plan has no reason. The plan of records never has one.
     fn settle_refused(&mut self) {
         for planned in std::mem::take(&mut self.refused) {
             let place = planned.change.place();

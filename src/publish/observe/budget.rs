@@ -1,7 +1,7 @@
-//! The budget of a run: it reads the instances of services that are due now for most of its time, and those that are due by
-//! their age alone for a third of its time or of the interval of the schedule, so that runs do not pile up. A person who
-//! asks has as much read as there is time for. A list of services that takes long at the rates of the account is not read
-//! in each run of the schedule.
+//! The budget of a run. For most of its time, a run reads the instances of services that are due now. It reads services
+//! that are due by their age alone for a third of its time, or of the interval of the schedule if that is shorter, so
+//! that runs do not pile up. A run that a person requests reads as much as there is time for. A list of services that
+//! takes long at the rates of the account is not read in each run of the schedule.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -15,26 +15,27 @@ use crate::cloud_map::{Call, QuotaShare, Rate};
 use crate::model::{CloudMapService, ServiceKey};
 use crate::time::Deadline;
 
-/// The part of the time that reads of services that are due by their age may take, and the part of a run's time for all.
+/// The share of the time for reads of services that are due by their age.
 const REFRESH: f64 = 1.0 / 3.0;
+/// The share of the time of a run for all reads of instances.
 const READ: f64 = 0.8;
 
-/// A list of services stands for so many times the time that the rates force on reading it.
+/// A list of services is reused for this multiple of the time that the rates force on reading it.
 const LIST_STANDS: u32 = 3;
 
-/// The instances in an answer of `ListInstances`, and the services in one of `ListServices`.
+/// The maximum number of instances in an answer of `ListInstances`, and of services in one of `ListServices`.
 pub(super) const PAGE: usize = 100;
 
 /// The limits of the reads of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimit {
-    /// The calls that read instances of services that are due by their age.
+    /// The maximum number of calls that read instances of services that are due by their age.
     refresh: usize,
-    /// The most calls that read instances.
+    /// The maximum number of calls that read instances.
     most: usize,
-    /// The mirror is not filled any longer then.
+    /// The time at which filling the mirror stops.
     until: Instant,
-    /// The rates of `ListServices` and `GetService`; `None` if no list of an earlier run stands.
+    /// The rates of `ListServices` and `GetService`; `None` if no list of an earlier run is reused.
     lists: Option<ListRates>,
 }
 
@@ -45,13 +46,13 @@ struct ListRates {
 }
 
 impl ReadLimit {
-    /// The limits of a run that a person asks for: all is read for which there is time.
+    /// The limits of a run that a person requests: it reads as much as there is time for.
     pub fn of_person(deadline: Deadline) -> Self {
         let until = Instant::now() + deadline.left().mul_f64(READ);
         Self { refresh: usize::MAX, most: usize::MAX, until, lists: None }
     }
 
-    /// The limits of a run that has a period until the next one, by the rates of an account.
+    /// The limits of a run of the schedule, by the period until the next run and the rates of the account.
     pub fn of_schedule(share: QuotaShare, deadline: Deadline, period: Duration) -> Self {
         let time = deadline.left().min(period).mul_f64(REFRESH);
         let refresh = share.calls_in(Call::ListInstances, time);
@@ -62,7 +63,8 @@ impl ReadLimit {
         Self { refresh: refresh.max(1), lists: Some(lists), ..Self::of_person(deadline) }
     }
 
-    /// The same with this number of reads of instances, and two pages of a list of services a second.
+    /// Returns the limits with this number of calls for services that are due by their age, 2.4 times as many for all
+    /// instances, and two pages of a list of services a second.
     #[must_use]
     pub fn of_calls(self, calls: usize) -> Self {
         let pages = Rate { per_second: 2.0, burst: 2.0 };
@@ -70,7 +72,7 @@ impl ReadLimit {
         Self { refresh: calls, most: calls * 12 / 5, lists, ..self }
     }
 
-    /// The time for which a list stands that took these calls.
+    /// The time for which a list that took these calls is reused.
     fn list_stands(&self, calls: ListCalls) -> Duration {
         self.lists.map_or(Duration::ZERO, |rates| {
             let pages = rates.pages.forced_time(calls.pages);
@@ -80,7 +82,7 @@ impl ReadLimit {
 }
 
 impl CloudMapService {
-    /// The calls that read its instances.
+    /// The number of calls that read its instances.
     pub(super) fn pages(&self) -> usize {
         self.held().div_ceil(PAGE).max(1)
     }
@@ -90,7 +92,7 @@ impl CloudMapService {
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: ReadLimit,
-    /// The services that are read for their age, once one is asked for: a message asks for none.
+    /// The services that are read because of their age. Chosen on first use: a message needs none.
     oldest: OnceLock<BTreeSet<ServiceKey>>,
     spent: AtomicUsize,
     /// Whether a service was left to a later run.
@@ -107,12 +109,13 @@ impl Budget {
         }
     }
 
-    /// Whether all of this number of services may be read for their age.
+    /// Whether this number of services is small enough to be read because of their age in one run.
     pub fn covers(&self, services: usize) -> bool {
         services <= self.limit.refresh
     }
 
-    /// Whether a service is read for its age: `oldest` has the services that were read longest ago, for a number of calls.
+    /// Whether a service is read because of its age. `oldest` returns the services that were read longest ago, as many
+    /// as fit into a number of calls.
     pub fn is_oldest(
         &self,
         key: &ServiceKey,
@@ -125,7 +128,7 @@ impl Budget {
         is_oldest
     }
 
-    /// Whether the instances of a service, of so many pages, are read in this run.
+    /// Spends calls on the instances of a service, one for each page. Returns whether these are read in this run.
     pub fn spend(&self, pages: usize) -> bool {
         let is_read = self.spent.load(Ordering::Relaxed) < self.limit.most;
         if is_read {
@@ -136,13 +139,13 @@ impl Budget {
         is_read
     }
 
-    /// Returns when no more services are read in this run.
+    /// Waits until no more services are read in this run.
     pub async fn over(&self) {
         sleep_until(self.limit.until).await;
         self.has_left.store(true, Ordering::Relaxed);
     }
 
-    /// The time for which a list stands that took these calls. If a person asks, no list of an earlier run stands.
+    /// The time for which a list that took these calls is reused. It is zero if a person requested the run.
     pub fn list_stands(&self, calls: ListCalls) -> Duration {
         self.limit.list_stands(calls)
     }
@@ -166,12 +169,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_third_of_the_interval_is_for_what_is_due_by_age() {
         for (share, given, period, expected) in [
-            // The last 15 % of the time of an invocation are for what was begun before.
+            // The last 15 % of the time of an invocation are reserved for work that was begun before.
             (0.5, 1, 1, 425),
             (0.5, 5, 1, 500),
             (0.5, 1, 5, 425),
             (0.5, 5, 5, 2125),
-            // Beyond the rates of the account no run gains anything.
+            // A share of more than 1 allows no more calls than the rates of the account.
             (1000.0, 1, 1, 850),
             (0.001, 1, 1, 1),
         ] {
@@ -212,7 +215,7 @@ mod tests {
             (0.5, calls(5, 0), 0),
             (0.5, calls(105, 0), 300),
             (0.25, calls(105, 0), 615),
-            // By the calls for the namespaces of its services.
+            // The `GetService` calls for the namespaces of its services take longest.
             (0.5, calls(105, 10_025), 1200),
             (1000.0, calls(100, 100), 0),
         ] {

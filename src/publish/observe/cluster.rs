@@ -1,15 +1,17 @@
-//! Observes a cluster: with all of Cloud Map, for a full sync, or with a part of it, for a message about a few Services.
+//! Observes a cluster: with all of Cloud Map, for a full sync, or with a part of it, for a message about a few
+//! Services.
 //!
-//! A full sync reads the cluster once, and compares it first with the mirror, with what this process knows of Cloud Map: what
-//! is missing by that is added while the rest of Cloud Map is still read.
+//! A full sync reads the cluster once, and compares it first with the mirror. What is missing there is added while the
+//! rest of Cloud Map is still read.
 //!
-//! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in before. If
-//! each Service is the known holder of its claims, neither the cluster's other Services nor the lists of Cloud Map are
-//! read. For any other Service the competing claims matter, so the cluster's Services are listed first. A process that has
-//! never seen where the cluster has instances reads everything for such a Service if that is done soon. Else it leaves to
-//! the next full sync what the Service may have under other names.
+//! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in
+//! before. If each Service is the known holder of its claims, neither the cluster's other Services nor the lists of
+//! Cloud Map are read. For any other Service the competing claims matter, so the cluster's Services are listed first.
+//! If the process has never seen where the cluster has instances, it reads everything for such a Service, provided that
+//! this takes little time. Otherwise the next full sync handles the instances that the Service may have under other
+//! names.
 //!
-//! The data that the open changes of a group rest on is a part, too, which is read again before they are made.
+//! A group reads the data that its open changes rest on again before they are made.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +26,7 @@ use crate::publish::plan::{
 };
 
 impl World<'_> {
-    /// All Services of the cluster, all of Cloud Map.
+    /// Reads all of Cloud Map, for an observation with all Services of the cluster.
     pub(super) async fn observe_whole(
         &self,
         selection: &Selection,
@@ -32,7 +34,7 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         let desired = match self.owner.flow {
             Flow::Annotations => desired,
-            // Its cluster is read without Cloud Map.
+            // The exports were read without Cloud Map, so their names are noted only now.
             Flow::Exports => self.note_claims(desired, self.registry.first_namespaces().await?),
         };
         let registry = self.registry.read().await?;
@@ -54,8 +56,8 @@ impl World<'_> {
         observation.decided(selection)
     }
 
-    /// Updates the namespaces of an observation to those that exist now, with the services of new ones, if one that is
-    /// claimed is missing or one of these may be gone: its name may have another id now.
+    /// Updates the namespaces of an observation to those that exist now, with the services of new ones. Does so only if
+    /// a claimed namespace is missing, or one of `ids` may be gone: its name may have another id now.
     async fn find_namespaces(
         &self,
         observation: &mut Observation,
@@ -70,7 +72,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The records of exports carry their marks, and are no endpoints.
+    /// Drops the records of exports from the registry: they carry the marks of exports, but are no endpoints.
     fn leave_records_out(&self, registry: &mut Registry) {
         if self.owner.flow == Flow::Exports {
             record::leave_out(registry);
@@ -90,12 +92,12 @@ impl World<'_> {
         Observation { extent: Extent::of(selection, self.confirmed), desired, ..read }
     }
 
-    /// Reads the instances of claimed services that the list of services reported as empty: its counts lag. What the budget
-    /// leaves of these counts as empty, by an old read. The names of exports, which other clusters follow, and those that
-    /// may be in several namespaces are read in each run.
+    /// Reads the instances of claimed services that the list of services counts as empty, since its counts lag. A
+    /// service that the budget leaves out counts as empty, as if by an old read. Services of exports, which other
+    /// clusters follow, and of names that may be in several namespaces are read in each run.
     ///
     /// # Errors
-    /// Returns an error if a service is gone and those of its namespace could not be listed to the end.
+    /// Returns an error if a service is gone and the services of its namespace could not be listed to the end.
     async fn read_counted_as_empty(&self, observation: &mut Observation) -> Result<(), Error> {
         let holders = Holders::decide(observation);
         let candidates = namespaces::keys_to_choose_from(observation, |_| true);
@@ -119,10 +121,11 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Reads all claims of the cluster, without endpoints. The names that they mean are read before others from now on.
+    /// Reads all claims of the cluster, without endpoints. Later reads begin with the Cloud Map services of the claimed
+    /// names.
     ///
     /// # Errors
-    /// Returns an error if the cluster could not be read, or the namespaces.
+    /// Returns an error if the cluster or the namespaces could not be read.
     pub async fn read_claims(&self) -> Result<Desired, Error> {
         let all = &Selection::Everything;
         let (claims, namespaces) =
@@ -130,7 +133,7 @@ impl World<'_> {
         Ok(self.note_claims(claims?, namespaces?))
     }
 
-    /// The names of these claims are read before others from now on.
+    /// Makes later reads begin with the Cloud Map services of the claimed names.
     fn note_claims(&self, claims: Desired, namespaces: Namespaces) -> Desired {
         let all = &Selection::Everything;
         let registry = Registry { namespaces, ..Registry::default() };
@@ -144,7 +147,7 @@ impl World<'_> {
     /// Reads the cluster: the selected claims, with their endpoints.
     ///
     /// # Errors
-    /// Returns an error if the cluster could not be read, or the namespaces.
+    /// Returns an error if the cluster or the namespaces could not be read.
     pub async fn read_cluster(&self, selection: &Selection) -> Result<Desired, Error> {
         if *selection == Selection::Everything && self.owner.flow == Flow::Annotations {
             return self.with_endpoints(self.read_claims().await?).await;
@@ -160,7 +163,7 @@ impl World<'_> {
         Ok(desired)
     }
 
-    /// The selected claims, and then their endpoints: one read where there is no claim.
+    /// Reads the selected claims, and then their endpoints. If there is no claim, this is a single read.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.
@@ -170,9 +173,9 @@ impl World<'_> {
         self.with_endpoints(claims).await
     }
 
-    /// The cluster with what the process knows of Cloud Map, whenever it read that: of each name that it has not read, nothing.
-    /// A process that has never read all of it knows the names of its clusters when they were read, which come first. `None`
-    /// if all is read by then.
+    /// Returns an observation of the cluster and the mirror, whatever its age. A name that was never read has no
+    /// instances in it. A process that has never read all of Cloud Map first waits until the names of its clusters are
+    /// read, which come before others. Returns `None` if everything is read by then.
     ///
     /// # Errors
     /// Returns an error if the namespaces could not be read.
@@ -189,15 +192,15 @@ impl World<'_> {
         Ok(Some(known.decided(all)))
     }
 
-    /// The names under which the process has seen something of the cluster.
+    /// The names that Services of the cluster claimed or had instances under, as far as this process has seen.
     pub fn seen_names(&self) -> BTreeSet<ServiceKey> {
         let places = self.registry.memory.places(&self.owner, &Selection::Everything);
         places.unwrap_or_default()
     }
 
     /// Reads the observation that a plan for the selected Services needs, without tags and the endpoints of others. The
-    /// instances of a Service under names that it does not hold are found where this process has seen them; if it has never
-    /// read all of Cloud Map, the Service is left.
+    /// instances of a Service under names that it does not hold are found only where this process has seen them. If it
+    /// has never read all of Cloud Map, a Service that may have such instances elsewhere is in [`Observation::left`].
     pub(super) async fn observe_part(
         &self,
         selection: &Selection,
@@ -211,7 +214,8 @@ impl World<'_> {
         let observation = self.observation(selection, read, registry);
         let mut observed = self.reach(observation, selection).await?;
         let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
-        // The names of the others matter to no other Service of the cluster. Each export has a name of its own.
+        // A Service that claims nothing and had no instance affects no other Service of the cluster. Neither does an
+        // export, since each has a name of its own.
         asked.retain(|service| {
             self.owner.flow == Flow::Annotations
                 && (!self.may_export || !self.is_unknown(&observed, service))
@@ -241,7 +245,7 @@ impl World<'_> {
             && places.is_some_and(|places| places.is_empty())
     }
 
-    /// Whether no Service of a sync of single Services exports anything, and none is known to have done so.
+    /// Whether this is a sync of single Services of which none exports anything or is known to have done so.
     pub fn is_about_no_export(&self, observed: &Observation, selection: &Selection) -> bool {
         let is_unknown = |service: &ServiceRef| {
             !observed.desired.exports.contains_key(service) && self.is_unknown(observed, service)
@@ -250,8 +254,8 @@ impl World<'_> {
             && observed.affected.is_empty()
     }
 
-    /// Reads the services that the affected Services claim or were seen in, which may show that others are affected
-    /// too.
+    /// Reads the Cloud Map services that the affected Services claim or were seen in. These may show that more Services
+    /// are affected, whose services are then read too.
     async fn reach(
         &self,
         mut observation: Observation,
@@ -260,7 +264,7 @@ impl World<'_> {
         self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
         let mut read = BTreeSet::new();
         let places = self.registry.memory.places(&self.owner, selection);
-        // A new process does not know in which services an ended export had instances.
+        // A new process does not know where an ended export had instances, so the services with its name are read.
         let named = |flow| (flow == Flow::Exports).then_some(selection.names()).flatten();
         let named = named(self.owner.flow).filter(|_| places.is_none());
         let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
@@ -270,7 +274,7 @@ impl World<'_> {
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
-                // Only if no instance of the Service was found where it is known to have had some.
+                // These are read only if no instance of the Service was found where it is known to have had some.
                 keys = namespaces::keys_to_choose_from(&observed, |service| {
                     observed.affected.contains(service)
                         && !observed.desired.namespaces.contains_key(service)
@@ -306,11 +310,11 @@ impl World<'_> {
         memory.keep_places(owner, claims.chain(marks), unread.as_ref());
     }
 
-    /// Reads again the data that a removal rests on: the named Cloud Map services, then the Services themselves with
-    /// their endpoints. The result replaces the earlier observation of them.
+    /// Reads again the data that the open changes of a group rest on: the Cloud Map services of the scope, then its
+    /// Services with their endpoints. The result replaces the earlier observation of them.
     ///
     /// # Errors
-    /// Returns an error if the cluster could not be read.
+    /// Returns an error if the cluster or the registry could not be read.
     pub async fn observe_again(
         &self,
         mut observation: Observation,
@@ -335,7 +339,7 @@ impl World<'_> {
         Ok(read)
     }
 
-    /// Of these Services those that claim nothing, as the cluster has them now.
+    /// Returns those of the Services that claim nothing in the cluster now.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.

@@ -21,8 +21,8 @@ use crate::model::{
 };
 
 impl Served {
-    /// The services of names that other clusters export, and that were not read in this invocation: an endpoint that is
-    /// gone from them leaves all imports with the next sync.
+    /// Returns the Cloud Map services of names that other clusters export and that were not read in this invocation.
+    /// They are read again, so that an endpoint that is gone from them leaves all imports with the next sync.
     fn old_exports(&self, registry: &Registry, clusterset: &ClustersetId) -> BTreeSet<ServiceKey> {
         if registry.is_current() {
             return BTreeSet::new();
@@ -50,7 +50,8 @@ impl Served {
         keys
     }
 
-    /// Leaves the records out that are in other namespaces of the same name, if one has the record of a served cluster.
+    /// If several namespaces have the name for the records, and some of them have the record of a served cluster, drops
+    /// the records in the others.
     fn leave_other_records_out(&self, registry: &mut Registry, clusterset: &ClustersetId) {
         let name = record::namespace(clusterset);
         let served = |(key, holder): &(&ServiceKey, Owner)| {
@@ -69,9 +70,10 @@ impl Served {
 }
 
 impl SharedRegistry {
-    /// The part of Cloud Map that imports rest on, which have these parts: the records of all members, and the services of these
-    /// names, if there are any. All of it if it was read as a whole in this invocation. If namespaces or services could not be
-    /// listed to the end, nothing but the holders of ids is known.
+    /// Reads the part of Cloud Map that imports with the `standing` parts rest on: the records of all members, and the
+    /// services of `names`, or of all names if that is `None`. Returns all of Cloud Map if it was read as a whole in
+    /// this invocation. If namespaces or services could not be listed to the end, only the holders of ids and the
+    /// members that this run has written are known.
     pub async fn read_clusterset(
         &self,
         names: Option<&BTreeSet<ServiceRef>>,
@@ -88,13 +90,13 @@ impl SharedRegistry {
             let problem = Some(chain(&error));
             ReadClusterset { problem, ..ReadClusterset::default() }
         });
-        // The run may have written records since.
+        // The run may have written records since the read.
         let holders = self.holders(clusterset);
         ReadClusterset { holders, written_or_planned: self.written_in(clusterset), ..read }
     }
 
-    /// Reads the records of all members, and the services of the names. Also returns whether the services of all members were
-    /// listed in this invocation.
+    /// Reads the records of all members, and the services of the names. Also returns whether the services of all
+    /// members were listed in this invocation.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed to the end.
@@ -117,8 +119,8 @@ impl SharedRegistry {
         };
         if may_be_old && registry.namespaces.values().all(|namespace| namespace.name != of_records)
         {
-            // Another run may have created the namespace of the records since this run listed all namespaces. The objects of
-            // the imports may be newer than that list.
+            // Another run may have created the namespace of the records since this run listed all namespaces. The
+            // objects of the imports may be newer than that list.
             self.look_for_namespaces(&mut registry, self.take_moment()).await?;
         }
         let Some(names) = names else {
@@ -142,21 +144,21 @@ impl SharedRegistry {
         }
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         if !served.bypasses_cache && !has_exports(&registry) {
-            // No record exports these names, and lists of services are scarce.
+            // No record exports these names, and the rate of lists of services is low.
             let mirror = self.memory.mirror();
             keys.retain(|key| mirror.may_exist(key, self.began.at));
         }
         if has_exports(&registry) {
             self.look_for_exports(&mut registry, names).await?;
         }
-        // An export that this import rests on may have read its services in this run.
+        // The publication of an export in this run may have read these services.
         let since = if served.read.is_empty() { self.take_moment() } else { self.began };
         self.at_least(&mut registry, &keys, since).await?;
         served.leave_other_records_out(&mut registry, clusterset);
         Ok((registry, has_all_members))
     }
 
-    /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
+    /// Reads the namespaces of other accounts that the records are in or that the records name: no claim of the
     /// importing cluster names them.
     ///
     /// # Errors
@@ -178,8 +180,8 @@ impl SharedRegistry {
         self.read_shared(registry, &exported).await
     }
 
-    /// Lists services anew if a list of an earlier run, which stands, shows none of a name that records export: the name
-    /// may have come since.
+    /// Lists services again if a list of an earlier run is still used and shows no service of a name that records
+    /// export: the service may have been created since.
     ///
     /// # Errors
     /// Returns an error if services could not be listed to the end.
@@ -193,8 +195,8 @@ impl SharedRegistry {
         self.at_least(registry, &unknown, self.began).await
     }
 
-    /// Asks for what would leave imports by its id: a list may lack it. `registry` has what Cloud Map has of it then, and a
-    /// service of which an answer failed is unreadable.
+    /// Looks up by id each record and instance without which something would leave imports, since a list may lack it.
+    /// Adds those that Cloud Map has to `registry`, and marks a service as unreadable if a lookup in it fails.
     ///
     /// # Errors
     /// Returns an error if services could not be listed to the end.
@@ -214,7 +216,7 @@ impl SharedRegistry {
         let departing = departing.departing(registry);
         let is_unknown = |key: &ServiceKey| !registry.services.contains_key(key);
         if departing.record_services(registry).iter().any(is_unknown) {
-            // A member may have joined since.
+            // A member may have joined since the list.
             let of_records = record::namespace(standing.clusterset);
             let namespaces =
                 registry.namespaces.values().filter(|namespace| namespace.name == of_records);
@@ -226,7 +228,7 @@ impl SharedRegistry {
         self.read_by_ids(registry, departing.records(registry)).await;
         standing.served.leave_other_records_out(registry, standing.clusterset);
         self.read_by_ids(registry, departing.instances(registry)).await;
-        // Another cluster may export the name in a service that the lists do not count an instance of yet.
+        // Another cluster may export the name in a service whose instances the lists do not count yet.
         let ending = standing.ending(registry);
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&ending).collect();
         keys.retain(|key| {
@@ -284,7 +286,7 @@ impl SharedRegistry {
         Ok((self.list_services(all.into_iter(), now).await?, true))
     }
 
-    /// Reads the record of each member about itself, unless it is remembered: it shows who holds the id.
+    /// Reads the cluster record of each member, which shows who holds the id, unless it is remembered.
     ///
     /// # Errors
     /// Returns an error if services could not be listed to the end.
@@ -303,8 +305,8 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Leaves the other members out that only import, as far as that is remembered. Returns whether there were none: such a
-    /// member may export by now.
+    /// Drops the other members that only import, as far as that is remembered. Returns whether none was dropped: a
+    /// dropped member may export by now.
     fn leave_importers_out(&self, registry: &mut Registry, served: &Served) -> bool {
         let all = registry.services.len();
         registry.services.retain(|key, service| {
@@ -315,7 +317,7 @@ impl SharedRegistry {
         registry.services.len() == all
     }
 
-    /// Reads the records of these names, and those of the members about themselves.
+    /// Reads the export records of these names, and the cluster records of the members.
     async fn read_records(
         &self,
         registry: &mut Registry,
@@ -328,7 +330,7 @@ impl SharedRegistry {
         }
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
-            // Its exports are read there.
+            // The exports of a served cluster are read from the cluster.
             let is_served =
                 ClusterId::parse(&service.name).is_some_and(|cluster| served.exports(&cluster));
             let unread = names.iter().filter(|_| !is_served);
@@ -340,7 +342,7 @@ impl SharedRegistry {
         });
         let read = stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
         registry.services = read.collect().await;
-        // One that is remembered may be gone, or the call may not be allowed.
+        // A remembered service may be gone, or GetInstance may not be allowed.
         let failed = registry.services.iter().filter(|(_, service)| service.unreadable.is_some());
         let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
         self.at_least(registry, &failed, self.take_moment()).await
@@ -358,7 +360,7 @@ fn exported_names(registry: &Registry) -> BTreeSet<ServiceRef> {
     instances.filter_map(|(_, attributes)| Owner::of(attributes)?.service_of(attributes)).collect()
 }
 
-/// Whether a record of an export was read.
+/// Whether an export record was read.
 fn has_exports(records: &Registry) -> bool {
     let mut ids = records.services.keys().flat_map(|key| records.instances(key));
     ids.any(|(id, _)| id != id::CLUSTER_RECORD)

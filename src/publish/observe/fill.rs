@@ -1,6 +1,6 @@
-//! Fills and refreshes the mirror: reads the instances of services while their lists are still read. What is due now comes
-//! before what is due by its age, and names of the clusters before those of others. A group that begins with such a name
-//! meanwhile reads it by itself, and nothing is read twice.
+//! Fills and refreshes the mirror: reads the instances of services while the lists of services are still read. Services
+//! that are due now come before those that are due by their age, and names of the clusters before other names. A group
+//! that begins meanwhile reads its names by itself, and nothing is read twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -17,12 +17,12 @@ use super::{Failure, SharedRegistry};
 use crate::cloud_map::{Reading, Unread};
 use crate::model::{CloudMapService, Namespace, ServiceKey};
 
-/// The queues of services of which a full sync reads the instances, the first one first.
+/// The queues of services whose instances a full sync reads, the first queue first.
 #[derive(Clone, Copy)]
 enum Queue {
     /// Services that are due now, under names that clusters of the invocation claim or have instances under.
     Own,
-    /// All others that are due now.
+    /// All other services that are due now.
     Due,
     /// Services that are due by their age.
     Aged,
@@ -51,10 +51,10 @@ fn poll_next(waiting: &mut Waiting, context: &mut Context<'_>) -> Poll<Option<Un
     if is_open { Poll::Pending } else { Poll::Ready(None) }
 }
 
-/// The time between two looks at the reads of records that have not ended.
+/// The interval at which open reads of records are checked.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The reads of the clusters' own names that have not ended.
+/// The reads of the clusters' own names that have not ended, and the number of other reads.
 #[derive(Default)]
 struct OwnNames(Mutex<OpenReads>);
 
@@ -62,13 +62,14 @@ struct OwnNames(Mutex<OpenReads>);
 struct OpenReads {
     own: BTreeSet<ServiceKey>,
     others: usize,
-    /// Whether the namespaces of own names are listed, and whether all are.
+    /// Whether the namespaces with own names are listed.
     own_listed: bool,
+    /// Whether all namespaces are listed.
     all_listed: bool,
 }
 
 impl OwnNames {
-    /// With fewer other reads that are left, it is not worth the while to begin before them: they take two seconds.
+    /// If fewer other reads are left, early additions are not worthwhile: these reads take two seconds.
     const FEW: usize = 50;
 
     fn enqueue(&self, queue: Queue, key: &ServiceKey) {
@@ -117,9 +118,9 @@ impl OwnNames {
 }
 
 impl SharedRegistry {
-    /// The services of namespaces, with the instances of those that have any, as they were read in this invocation. The
-    /// instances are read while the lists go on, since the lists take longer with more namespaces. The records of a
-    /// member are read even if the list counts none: the count may be late, and without records all its exports end.
+    /// Reads the services of namespaces, with the instances of those that have any. The instances are read while the
+    /// lists go on, since the lists take longer with more namespaces. The records of a member are read even if the list
+    /// counts none: the count may lag, and without records all exports of the member end.
     pub(super) async fn read_namespaces(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
@@ -153,10 +154,10 @@ impl SharedRegistry {
             drop(queues);
             Ok::<_, Failure>(())
         };
-        // Each read begins after the page of a list that showed its service.
+        // The start of each read, which is after the page of a list that showed its service.
         let starts = Mutex::new(BTreeMap::new());
         let starts = || starts.lock().unwrap_or_else(PoisonError::into_inner);
-        // What a group reads meanwhile is read here only if that fails.
+        // A service that a group reads meanwhile is read here only if that read fails.
         let of_groups = Mutex::new(Vec::new());
         let of_groups = || of_groups.lock().unwrap_or_else(PoisonError::into_inner);
         let next = stream::poll_fn(|context| poll_next(&mut waiting, context));
@@ -181,7 +182,7 @@ impl SharedRegistry {
             }
             ready(begins)
         });
-        // The syncs of groups do not wait for these.
+        // The calls of group syncs go before these reads.
         let cloud_map = self.cloud_map.refreshing();
         let reads = cloud_map.instances_of(within_budget);
         let over = self.budget.over();
@@ -200,7 +201,7 @@ impl SharedRegistry {
         };
         let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
         let ((), gone) = tokio::try_join!(lists, gone.map(Ok))?;
-        // The list that showed them may have ended later.
+        // A list that ended later may have shown these services again.
         let now = self.take_moment();
         for of in &gone {
             self.memory.mirror().keep_read(of, Reading::Gone, now);
@@ -208,8 +209,8 @@ impl SharedRegistry {
         Ok(self.services_of(&namespaces.iter().map(|namespace| namespace.id.clone()).collect()))
     }
 
-    /// The namespaces with names of the clusters, which are listed before the others. If all are listed together, there is
-    /// no order.
+    /// Returns the namespaces with names of the clusters, which are listed first, and the others. If all are listed
+    /// together, all are first.
     fn with_own_names<'a>(
         &self,
         namespaces: &[&'a Namespace],
@@ -222,14 +223,14 @@ impl SharedRegistry {
         namespaces.iter().partition(|namespace| own.contains(namespace.id.as_str()))
     }
 
-    /// Whether the budget of this invocation allows a read of the instances of a service.
+    /// Whether this invocation reads the instances of a service. If so, the calls are taken from the budget.
     pub(super) fn may_read(&self, key: &ServiceKey) -> bool {
         let is_queued = self.queue_of(key).is_some();
         let pages = self.memory.mirror().pages(key);
         is_queued && self.budget.spend(pages)
     }
 
-    /// The queue of a service with a list that this run has read or that stands; `None` if a later run reads its instances.
+    /// The queue of a service in a list that this run has read or reuses; `None` if a later run reads its instances.
     fn queue_of(&self, key: &ServiceKey) -> Option<Queue> {
         let is_due = self.memory.mirror().is_due(key);
         if is_due && self.own().contains(key) {

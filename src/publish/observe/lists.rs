@@ -1,13 +1,14 @@
-//! The lists of services: one of each namespace, or one of all. Cloud Map filters a list by namespace only after it has
-//! made the pages, so that the list of one namespace has as many pages as that of all; but a service in the list of all
-//! does not name its namespace, for which GetService is asked once. The list of all is believed for a namespace
-//! only if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by itself.
+//! The lists of services: one list of each namespace, or one list of all services. Cloud Map filters a list by
+//! namespace only after it has made the pages, so the list of one namespace has as many pages as the list of all. But a
+//! service in the list of all does not name its namespace, which takes one call of GetService. The list of all is used
+//! for a namespace only if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by
+//! itself.
 //!
-//! A list of a large Cloud Map takes minutes at the rates of an account. It stands for three times as long as the rates
-//! force on reading it, so lists take a third of the time at most; a short list is read in each invocation. While a list
-//! stands, a service that it does not show does not exist as far as the process knows: if one does, its creation is
-//! refused with its id. A service that is to be changed is read by its id. The records of members are listed in each
-//! invocation, since the endpoints of a member that is missing would leave the imports.
+//! A list of a large Cloud Map takes minutes at the rates of an account. It is reused for three times as long as the
+//! rates force on reading it, so lists take at most a third of the time; a short list is read in each invocation. While
+//! a list is reused, the process treats a service that it does not show as missing: if the service exists, Cloud Map
+//! refuses its creation with its id. A service that is to be changed is read by its id. The records of members are
+//! listed in each invocation, since the endpoints of a missing member would leave the imports.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -25,7 +26,7 @@ use crate::clusterset::record;
 use crate::error::chain;
 use crate::model::{CloudMapService, Namespace, NewService, ServiceKey, ServiceKind};
 
-/// The list of all services did not become a list of each namespace.
+/// The error of a list of services.
 enum ListProblem {
     /// The list could not be read to the end.
     List(Error),
@@ -50,7 +51,7 @@ impl CallCounter {
 }
 
 impl SharedRegistry {
-    /// The services of namespaces, listed at or after a moment, without instances.
+    /// Returns the services of namespaces, without instances, from lists that began at or after a moment or are reused.
     pub(super) async fn list_services(
         &self,
         namespaces: impl Iterator<Item = &Namespace> + Clone,
@@ -61,7 +62,8 @@ impl SharedRegistry {
         Ok(namespaces.flat_map(|namespace| mirror.listed_services(&namespace.id)).collect())
     }
 
-    /// Lists the services of those namespaces of which no list is new enough, and sends each service as soon as it is known.
+    /// Lists the services of each namespace whose last list is too old. Sends the services of all namespaces, each as
+    /// soon as it is known.
     pub(super) async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
@@ -97,7 +99,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Whether the services of a namespace were listed at or after a moment, or a list of them stands.
+    /// Whether the services of a namespace were listed at or after a moment, or an older list is reused.
     pub(super) fn is_listed(&self, namespace: &Namespace, since: Moment) -> bool {
         let Some(list) = self.memory.mirror().last_list(&namespace.id) else { return false };
         let stands = self.budget.list_stands(list.calls);
@@ -105,14 +107,14 @@ impl SharedRegistry {
         list.start >= since || !record::is_namespace(&namespace.name) && age < stands
     }
 
-    /// Whether these namespaces of the account are listed together.
+    /// Whether this number of namespaces of the account is listed together.
     pub(super) fn costs_less_together(&self, namespaces: usize) -> bool {
         let lists = self.memory.mirror();
         let (services, unseen) = lists.all_and_unseen(self.account.get().map(String::as_str));
         !lists.is_denied(self.began.at) && costs_less_together(namespaces, services, unseen)
     }
 
-    /// Reads a list of a namespace, or of all, to its end. Returns its start.
+    /// Reads the list of a namespace, or of all services, to its end. Returns its start.
     async fn read_list(
         &self,
         of: Option<&Namespace>,
@@ -145,7 +147,7 @@ impl SharedRegistry {
         let start = match self.read_list(Some(namespace), calls, &on_page).await {
             Ok(start) => start,
             Err(ListProblem::List(error) | ListProblem::Service(error)) => match error.class {
-                // A remembered namespace that is gone.
+                // The namespace is remembered, but gone.
                 Class::NotFound => self.take_moment(),
                 _ => return Err(Arc::new(error)),
             },
@@ -154,7 +156,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Lists all services once. Returns the namespaces for which the list is not believed.
+    /// Lists all services once. Returns the namespaces for which the list may be incomplete.
     async fn list_together<'a>(
         &self,
         namespaces: Vec<&'a Namespace>,
@@ -183,7 +185,7 @@ impl SharedRegistry {
             while let Some((id, service)) =
                 located.try_next().await.map_err(ListProblem::Service)?
             {
-                // Without an id it was deleted since.
+                // A service without the id of a namespace was deleted since.
                 let Some(id) = id else { continue };
                 if let Some(namespace) = wanted.get(id.as_str()) {
                     let key = ServiceKey::new(namespace, &service.name);
@@ -216,7 +218,7 @@ impl SharedRegistry {
         Ok(others)
     }
 
-    /// Logs why the namespaces are listed one by one; if that is denied, not again for a while.
+    /// Logs why the namespaces are listed one by one. If GetService was denied, it is not called again for a while.
     pub(super) fn note_problem(&self, error: &Error) {
         if error.class == Class::Denied {
             self.memory.mirror().note_denial(self.began.at);
@@ -227,8 +229,8 @@ impl SharedRegistry {
         );
     }
 
-    /// Remembers a service that was created, with the instances that it will have. The next invocation knows it before a
-    /// list shows it.
+    /// Remembers a created service, and counts the first instance that it will have. The next invocation knows the
+    /// service before a list shows it.
     pub fn note_created(&self, service: &NewService, arn: &str) {
         let NewService { namespace, name, kind, ttl, routing_policy } = service;
         // A namespace that was created in this run has its name as its id.
@@ -250,15 +252,15 @@ impl SharedRegistry {
     }
 }
 
-/// Whether one list of all services, with GetService for the `unseen` ones of which the namespace is unknown, takes less
-/// time at the account's rates than a list of each of these namespaces, or as long by fewer calls. `services` are those of
-/// all namespaces, with those of which no list is wanted.
+/// Whether one list of all services, with GetService for the `unseen` ones whose namespace is unknown, takes less time
+/// at the account's rates than a list of each namespace, or the same time with fewer calls. `services` is the number in
+/// all namespaces, including those that need no list.
 fn costs_less_together(namespaces: usize, services: usize, unseen: usize) -> bool {
     let pages = services.div_ceil(PAGE).max(1);
     cost(pages, unseen) < cost(namespaces * pages, 0)
 }
 
-/// The time that the rates force, and the number of calls.
+/// The time that the rates force on these calls, and their number.
 fn cost(lists: usize, services: usize) -> (Duration, usize) {
     let times = [(Call::ListServices, lists), (Call::GetService, services)]
         .map(|(call, count)| call.rate().forced_time(count));
@@ -275,7 +277,7 @@ mod tests {
         let cases = [
             (0_usize, 0_usize, 0_usize, false, (0.0, 0.0)),
             (1, 2000, 0, false, (5.0, 5.0)),
-            // In step: one list is shorter, or fewer calls.
+            // All services are known: one list takes less time, or fewer calls.
             (2, 0, 0, true, (0.0, 0.0)),
             (2, 150, 0, true, (0.0, 0.0)),
             (10, 1000, 0, true, (45.0, 0.0)),

@@ -1,4 +1,4 @@
-//! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process.
+//! Finds namespaces and services in the lists of Cloud Map (`lists`) or in the memory of the process.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -42,21 +42,21 @@ impl SharedRegistry {
         Ok(self.memory.mirror().keep_namespaces(listed, only, began))
     }
 
-    /// The next invocation lists the namespaces: with those that are remembered it would read the services of new ones
-    /// once for each cluster.
+    /// Makes the next invocation list the namespaces. With the remembered ones, it would read the services of new
+    /// namespaces once for each cluster.
     pub fn forget_namespaces(&self) {
         self.memory.mirror().outdate_namespaces();
     }
 
-    /// Whether one of these namespaces shows no service in a list of this invocation: it may be empty or gone, and Cloud
-    /// Map's lists do not distinguish these.
+    /// Whether one of these namespaces shows no service in a list of this invocation: it may be empty or gone, and
+    /// Cloud Map's lists do not distinguish these.
     pub(super) fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
         let mirror = self.memory.mirror();
         ids.iter().any(|id| mirror.is_listed_since(id, self.began) && mirror.is_empty(id))
     }
 
-    /// Updates the namespaces of `registry` to those that existed at a moment or later, and reads the services of new ones with
-    /// their instances.
+    /// Updates the namespaces of `registry` to those that existed at a moment or later, and reads the services of new
+    /// ones with their instances.
     pub(super) async fn look_for_namespaces(
         &self,
         registry: &mut Registry,
@@ -73,7 +73,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Reads those of the named namespaces into `registry` that are read only because a claim names them.
+    /// Reads into `registry` those of the named namespaces that are read only because a claim or record names them.
     pub(super) async fn read_shared(
         &self,
         registry: &mut Registry,
@@ -91,8 +91,8 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Puts the services under `keys` into `registry`, with their instances as they were read at or after a moment. A service
-    /// that this process does not know, or that is gone, is looked up in the lists of services.
+    /// Puts the services under `keys` into `registry`, with their instances as they were read at or after a moment. A
+    /// service that is gone, or that this process does not know, is looked up in the lists of services.
     pub(super) async fn at_least(
         &self,
         registry: &mut Registry,
@@ -109,7 +109,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Puts the entries of services that `registry` lacks into it, from memory if it has them.
+    /// Adds the entries of the services that `registry` lacks, from memory if it has them.
     pub(super) async fn recall(
         &self,
         registry: &mut Registry,
@@ -122,7 +122,7 @@ impl SharedRegistry {
         self.look_up(registry, &unknown, self.began).await
     }
 
-    /// Reads the instances of those of these services in `registry` of which the last read is older than a moment.
+    /// Fills the services in `registry` with their instances. Reads these if the last read is older than a moment.
     async fn read_older(
         &self,
         registry: &mut Registry,
@@ -150,8 +150,8 @@ impl SharedRegistry {
     }
 
     /// Puts the entries of services into `registry` as they were at or after a moment, with the instances that this
-    /// invocation has read. A service that is known is read by its id, and any other is looked up in the lists of this
-    /// invocation: if one has come since, its creation is refused with its id.
+    /// invocation has read. A known service is read by its id. Any other service is looked up in the lists of this
+    /// invocation: if it was created since, Cloud Map refuses its creation with its id.
     pub(super) async fn look_up(
         &self,
         registry: &mut Registry,
@@ -165,7 +165,7 @@ impl SharedRegistry {
         let unlisted: Vec<&Namespace> = namespaces
             .filter(|namespace| namespace.arn.is_some() && !self.is_listed(namespace, self.began))
             .collect();
-        // Without one it does not wait for the list that another reads.
+        // If all namespaces are listed, this does not wait for the list that another task reads.
         if !unlisted.is_empty() {
             self.list(unlisted.into_iter(), self.began, |_, _| ()).await?;
         }
@@ -179,8 +179,8 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Reads the entries of services by their ids: of those that were last seen before a moment, and of those that no list
-    /// shows although they exist, as Cloud Map has answered.
+    /// Reads the entries of services by their ids: services that were last seen before a moment, and services that no
+    /// list shows although Cloud Map has refused their creation because they exist.
     async fn read_entries(
         &self,
         keys: &BTreeSet<ServiceKey>,
@@ -212,7 +212,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// The namespaces that exist, with the services that this process has read in them, whenever that was.
+    /// The namespaces that exist, with the services that this process has read in them, at any time.
     pub(super) async fn remembered(&self) -> Result<Registry, Failure> {
         let namespaces = self.first_namespaces().await?;
         let ids = namespaces.keys().cloned().collect();

@@ -1,8 +1,8 @@
-//! The mirror of one Cloud Map in a process: what it last read of it. It has the namespaces, the services of each with
-//! their entries from the lists, and the instances of each service, all with the moment at which the read began.
-//! [`SharedRegistry`](super::SharedRegistry) asks for content that was read at or after a moment, and reads the rest.
-//! Older content saves calls to find services and namespaces, and shows where nothing is to be done if a run has no time
-//! to read all (`budget`); no change rests on it. It is lost with the process.
+//! The mirror of one Cloud Map in a process: the content that the process last read. It has the namespaces, the
+//! services of each with their entries from the lists, and the instances of each service, all with the moment at which
+//! the read began. [`SharedRegistry`](super::SharedRegistry) requests content that was read at or after a moment, and
+//! reads what is missing. Older content saves calls to find services and namespaces. It also shows which services need
+//! no change if a run has no time to read all (`budget`). No change rests on it. The mirror is lost with the process.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) type Namespaces = BTreeMap<String, Namespace>;
 /// Services, of one namespace or of several.
 pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
 
-/// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
+/// A sync of single Services does not read the members of a clusterset and their cluster records again for this time.
 pub(super) const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
 /// Namespaces are not listed again for this time, unless there is a sign that they have changed.
 const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
@@ -23,8 +23,8 @@ const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
 /// A denied GetService is not tried again for this time.
 const DENIAL_STANDS: SignedDuration = SignedDuration::from_hours(1);
 
-/// The start of a read or a question of a process, with its place in the order of all of them: clocks may show one time for
-/// two of them.
+/// The time at which a read or a request of this process began. `place` gives the order of all of them, since clocks
+/// may show the same time for two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     place: u64,
@@ -35,7 +35,7 @@ pub struct Moment {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadList {
     pub start: Moment,
-    /// The calls that read it, with the lists of other namespaces that were read at the same time.
+    /// The calls that read it, including lists of other namespaces that were read at the same time.
     pub calls: ListCalls,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct ReadList {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ListCalls {
     pub pages: usize,
-    /// Those for the namespaces of services.
+    /// The calls of `GetService`, for the namespaces of services.
     pub services: usize,
 }
 
@@ -51,14 +51,15 @@ pub(super) struct ListCalls {
 pub(super) struct Mirror {
     last_place: u64,
     namespaces: Option<ReadNamespaces>,
-    /// All namespaces of the last list by id, with those that are not read.
+    /// The number of services of each namespace in the last list, by the id of the namespace, including namespaces that
+    /// are not read.
     counts: BTreeMap<String, Count>,
     /// The last list of each namespace, by its id.
     lists: BTreeMap<String, ReadList>,
     services: BTreeMap<ServiceKey, Entry>,
     /// The services that this invocation has created since the lists of their namespaces.
     created: BTreeMap<ServiceKey, (CloudMapService, Moment)>,
-    /// The namespaces, by id, of the services that are in none of these lists, by ARN.
+    /// The id of the namespace of each service that is in none of these lists, by the ARN of the service.
     elsewhere: BTreeMap<String, (String, Moment)>,
     denied: Option<Timestamp>,
 }
@@ -67,7 +68,7 @@ pub(super) struct Mirror {
 #[derive(Debug)]
 struct ReadNamespaces {
     listed: Moment,
-    /// They are not listed again until then; at once if the list is known to lack some.
+    /// The namespaces are not listed again until this time. It is in the past if the list is known to lack some.
     stand_until: Timestamp,
     namespaces: Namespaces,
 }
@@ -83,7 +84,8 @@ pub(super) struct Entry {
     read: Option<(Moment, Reading)>,
     /// The start of the last read that a group has begun.
     begun: Moment,
-    /// Whether this process has changed the instances since, or tried to, or the entry has changed.
+    /// Whether the last read is outdated: since then this process has changed the instances or tried to, or the entry
+    /// has changed after a read that was denied.
     is_outdated: bool,
 }
 
@@ -97,7 +99,7 @@ struct Count {
 }
 
 impl Mirror {
-    /// A new moment, after all that were taken before.
+    /// Returns a new moment, which is after all earlier ones.
     pub fn take_moment(&mut self, at: Timestamp) -> Moment {
         self.last_place += 1;
         Moment { place: self.last_place, at }
@@ -129,7 +131,7 @@ impl Mirror {
             )
         };
         self.counts = all.iter().map(count).collect();
-        // Those of a namespace that is gone, and of one that had only its name when a run created it.
+        // Drops services of deleted namespaces and of placeholders that had no id yet.
         let counts = &self.counts;
         self.services.retain(|key, _| counts.contains_key(&key.namespace));
         let namespaces = all.into_iter().map(|found| found.namespace).filter(is_read);
@@ -141,7 +143,7 @@ impl Mirror {
         namespaces
     }
 
-    /// The next invocation does not use the list of namespaces.
+    /// Makes the next invocation list the namespaces again.
     pub fn outdate_namespaces(&mut self) {
         if let Some(read) = &mut self.namespaces {
             read.stand_until = Timestamp::MIN;
@@ -158,13 +160,13 @@ impl Mirror {
         self.services.contains_key(key) || self.recent_services(&key.namespace, now).is_none()
     }
 
-    /// The same with the instances, if these were read at or after a moment.
+    /// The entry of a service, with the instances if these were read at or after a moment.
     pub fn service(&self, key: &ServiceKey, since: Moment) -> Option<CloudMapService> {
         Some(self.services.get(key)?.since(since))
     }
 
-    /// The list of the services of a namespace has come to its end: those that it lacks are gone. Their number replaces
-    /// Cloud Map's count, which may be older.
+    /// Ends the list of the services of a namespace: drops the services that it did not show. The number of the others
+    /// replaces Cloud Map's count, which may be older.
     pub fn end_list(&mut self, namespace: &str, start: Moment) {
         let gone = self.entries_of(namespace).filter(|(_, entry)| entry.seen < start);
         for key in gone.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
@@ -186,8 +188,8 @@ impl Mirror {
         }
     }
 
-    /// Of these services those that are unknown, and may have come since the last list, which is older than a moment: the
-    /// next question about them lists their namespaces.
+    /// Keeps in `keys` the services that are unknown and may have been created since the last list, which is older than
+    /// a moment. The next request for these lists their namespaces.
     pub fn outdate_lists_without(&mut self, keys: &mut BTreeSet<ServiceKey>, since: Moment) {
         keys.retain(|key| {
             !self.is_listed_since(&key.namespace, since) && !self.services.contains_key(key)
@@ -197,16 +199,17 @@ impl Mirror {
         }
     }
 
-    /// Whether a list that began then, and has come to its end, shows as many services of a namespace as it must.
+    /// Whether the list of all that began at `start`, and has ended, shows as many services of a namespace as Cloud Map
+    /// counts.
     pub fn has_all(&self, namespace: &str, start: Moment) -> bool {
         let shown = self.entries_of(namespace).filter(|(_, entry)| entry.seen >= start);
         let expected = self.counts.get(namespace).and_then(|count| count.services);
         expected.is_some_and(|expected| shown.count() >= expected)
     }
 
-    /// Keeps the entry of a service, and its instances if it has the same ARN as before. An entry without instances ends an
-    /// older read that had some, but not of records: the count may be late, and without records all exports of a member
-    /// would end.
+    /// Keeps the entry of a service, and its instances if it has the same ARN as before. If the entry counts no
+    /// instances, an older read that had some is dropped. A read of records stays: the count may lag, and without
+    /// records all exports of a member would end.
     pub fn keep_entry(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         let is_record = self.is_of_records(&key.namespace);
         let listed = service.without_reads();
@@ -232,19 +235,19 @@ impl Mirror {
         read.is_some_and(|namespace| record::is_namespace(&namespace.name))
     }
 
-    /// The service does not exist.
+    /// Drops the entry of a service that does not exist.
     pub fn drop_entry(&mut self, key: &ServiceKey) {
         self.services.remove(key);
     }
 
-    /// A service is about to be read.
+    /// Keeps an entry for a service that is about to be read, unless it has one with the same ARN.
     pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         if self.services.get(key).is_none_or(|entry| entry.listed.arn != service.arn) {
             self.keep_entry(key, service, seen);
         }
     }
 
-    /// Whether a service has an entry from a moment or later.
+    /// Whether the entry of a service is from a moment or later.
     pub fn is_seen_since(&self, key: &ServiceKey, since: Moment) -> bool {
         self.services.get(key).is_some_and(|entry| entry.seen >= since)
     }
@@ -255,8 +258,8 @@ impl Mirror {
         Some(entry.listed.arn.clone())
     }
 
-    /// Keeps a read of instances that began at a moment or later. What is as it was before stays where it is, so that two
-    /// reads of all take no more memory than one.
+    /// Keeps a read of instances that began at `began`, and returns it. Drops the service if it is gone. A read that
+    /// equals the one before is replaced by that, so that two reads of all take no more memory than one.
     pub fn keep_read(&mut self, of: &Unread, reading: Reading, began: Moment) -> Reading {
         let Some(entry) = self.services.get_mut(&of.key) else { return reading };
         if entry.listed.arn != of.arn {
@@ -268,7 +271,7 @@ impl Mirror {
         }
         let before = entry.read.take().map(|(_, before)| before);
         let reading = before.filter(|before| *before == reading).unwrap_or(reading);
-        // The next list may be one of a later run.
+        // The next list may be read only by a later run.
         if let Some(number) = reading.number().filter(|_| began > entry.seen) {
             entry.listed.instance_count = number.try_into().unwrap_or(u32::MAX);
         }
@@ -277,7 +280,7 @@ impl Mirror {
         reading
     }
 
-    /// The next run reads these first.
+    /// Marks the reads of these services as outdated, so that the next run reads them first.
     pub fn outdate<'a>(&mut self, keys: impl IntoIterator<Item = &'a ServiceKey>) {
         for key in keys {
             if let Some(entry) = self.services.get_mut(key) {
@@ -286,22 +289,22 @@ impl Mirror {
         }
     }
 
-    /// Whether the instances of a service are due now, whenever they were read.
+    /// Whether the instances of a service are due now, whatever the age of their read.
     pub fn is_due(&self, key: &ServiceKey) -> bool {
         self.services.get(key).is_none_or(Entry::is_due)
     }
 
-    /// The calls that read the instances of a service.
+    /// The number of calls that read the instances of a service.
     pub fn pages(&self, key: &ServiceKey) -> usize {
         self.services.get(key).map_or(1, |entry| entry.listed.pages())
     }
 
-    /// The services that are due by their age, so many that they take this number of calls with those that are due now, the
-    /// last one perhaps more. Half of the calls are for `own` names alone, so that drift under these is found soon among
-    /// many services of others.
+    /// Returns the services that were read longest ago, as many as fit into this number of calls together with the
+    /// services that are due now; the last one may exceed it. Half of the calls are for `own` names alone, so that
+    /// drift under these is found soon among many services of others.
     ///
-    /// In the order of names, a run with time for 500 of 10,000 services would read the same 500 as the run before. A pod
-    /// that another party deregistered under one of the last names would never be registered again.
+    /// In the order of names, a run with time for 500 of 10,000 services would read the same 500 as the run before. A
+    /// pod that another party deregistered under one of the last names would never be registered again.
     pub fn oldest(&self, calls: usize, own: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
         let mut left = calls;
         let mut by_age = Vec::new();
@@ -332,7 +335,7 @@ impl Mirror {
         self.services.get(key)?.reading_since(since)
     }
 
-    /// A group begins to read the instances of a service.
+    /// Records that a group begins to read the instances of a service.
     pub fn note_begun(&mut self, key: &ServiceKey, at: Moment) {
         if let Some(entry) = self.services.get_mut(key) {
             entry.begun = at;
@@ -350,7 +353,7 @@ impl Mirror {
         entries.map(|(key, entry)| (key.clone(), entry.since(since))).collect()
     }
 
-    /// The services of namespaces, with the instances of those that were ever read, and the time of the read if that
+    /// The services of namespaces, with the instances of those that were ever read, and the time of each read that
     /// began before a moment.
     pub fn services_of_any_age(&self, namespaces: &BTreeSet<String>, since: Moment) -> Services {
         let entries = namespaces.iter().flat_map(|id| self.entries_of(id));
@@ -378,14 +381,14 @@ impl Mirror {
         self.lists.contains_key(namespace) && self.entries_of(namespace).next().is_none()
     }
 
-    /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
+    /// The services of a namespace, if they were listed recently. A namespace of records has one for each member.
     pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
         let list = self.lists.get(namespace)?;
         let stands = now.duration_since(list.start.at) < MEMBERS_STAND;
         stands.then(|| self.listed_services(namespace))
     }
 
-    /// The namespace, by id, of each service that was ever seen, by ARN.
+    /// The id of the namespace of each known service, by the ARN of the service.
     pub fn namespaces_of_services(&self) -> BTreeMap<String, String> {
         let listed = self.services.iter();
         let listed = listed.map(|(key, entry)| (entry.listed.arn.clone(), key.namespace.clone()));
@@ -401,25 +404,26 @@ impl Mirror {
         self.created.insert(key, (service, at));
     }
 
-    /// The services that the last invocation has created count as listed.
+    /// Treats the services that the last invocation has created as listed.
     pub fn list_created(&mut self) {
         for (key, (service, at)) in std::mem::take(&mut self.created) {
             self.see(&key, &service, at);
         }
     }
 
-    /// Keeps the namespace of a service of the list of all.
+    /// Keeps the namespace of a service that the list of all showed in a namespace that did not have to be listed.
     pub fn keep_elsewhere(&mut self, arn: String, namespace: String, began: Moment) {
         self.elsewhere.insert(arn, (namespace, began));
     }
 
-    /// The list of all services has come to its end: those that it lacks are gone.
+    /// Ends the list of all services: drops from `elsewhere` the services that it did not show, and those of a
+    /// namespace that has a list.
     pub fn end_list_of_all(&mut self, start: Moment) {
         let lists = &self.lists;
         self.elsewhere.retain(|_, (id, began)| *began >= start && !lists.contains_key(id));
     }
 
-    /// The number of the services in all namespaces, and of those in namespaces of `account` that were never seen.
+    /// The number of services in all namespaces, and of those in namespaces of `account` that were never seen.
     pub fn all_and_unseen(&self, account: Option<&str>) -> (usize, usize) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let elsewhere = self.elsewhere.values().map(|(id, _)| id);
@@ -435,7 +439,7 @@ impl Mirror {
         (all, unseen.sum())
     }
 
-    /// Whether GetService was denied a while ago.
+    /// Whether GetService was denied in the last hour.
     pub fn is_denied(&self, now: Timestamp) -> bool {
         self.denied.is_some_and(|at| now.duration_since(at) < DENIAL_STANDS)
     }
@@ -453,8 +457,9 @@ impl Mirror {
 }
 
 impl Entry {
-    /// Whether the instances were never read, could not be read, or seem to have changed since. A right that is missing is
-    /// missing for long, so such a service is read for its age alone until its entry changes.
+    /// Whether the instances were never read, could not be read, or seem to have changed since. A missing right is
+    /// rarely granted soon, so a service whose read was denied is read because of its age alone until its entry
+    /// changes.
     fn is_due(&self) -> bool {
         match &self.read {
             Some((_, Reading::Failed { is_denied: true, .. })) => self.is_outdated,
@@ -477,8 +482,8 @@ impl Entry {
         service
     }
 
-    /// The service with the instances as they were read last, and the time of the read if that began before a moment. An
-    /// older read that found none is as none.
+    /// The service with the instances as they were read last, and the time of the read if that began before a moment.
+    /// Such an older read is left out if the entry counts no instances.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some((began, reading)) = &self.read
@@ -494,7 +499,7 @@ impl Entry {
 }
 
 impl Count {
-    /// Whether the namespace may be of an account; `None`: of any.
+    /// Whether the namespace may belong to an account. `None` stands for any account.
     fn is_of(&self, account: Option<&str>) -> bool {
         account.is_none() || self.owner.is_none() || account == self.owner.as_deref()
     }
@@ -555,7 +560,7 @@ mod tests {
         ServiceKey { namespace: "ns-1".to_owned(), name: name.to_owned() }
     }
 
-    /// A list shows a service with so many instances, and these cannot be read if they are.
+    /// Lists a service with this number of instances. If `is_read`, a read of them follows, which is denied.
     fn list(mirror: &mut Mirror, name: &str, (instance_count, is_read): (u32, bool)) {
         let service = CloudMapService::created(name.to_owned(), name, ServiceKind::Http);
         let service = CloudMapService { instance_count, instances: None, ..service };
@@ -602,7 +607,7 @@ mod tests {
         }
     }
 
-    /// As many services of others as a run reads have lost their last instance.
+    /// Otherwise services of others that have lost their last instance might take all reads of a run.
     #[test]
     fn service_without_instances_has_a_turn_under_an_own_name_alone() {
         let mut mirror = Mirror::default();

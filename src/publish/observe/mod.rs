@@ -1,9 +1,9 @@
-//! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads the cluster, and
-//! as much of Cloud Map as its `budget` allows (`cluster`, `fill`). A message reads the part that it is about, with the help
-//! of the process's memory (`registry`, `mirror`). A group reads again the data that its open changes rest on. Reads never
-//! write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map service that cannot be
-//! read is marked, and nothing is changed in it. `clusterset` reads what imports rest on. Last, the records of a member are
-//! read here.
+//! Reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads the cluster, and as
+//! much of Cloud Map as its `budget` allows (`cluster`, `fill`). A message reads the part that it is about, with the
+//! help of the process's memory (`registry`, `mirror`). A group reads again the data that its open changes rest on.
+//! Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map service
+//! that cannot be read is marked, and nothing is changed in it. `clusterset` reads the data that imports rest on. The
+//! records of a member are read at the end of this file.
 
 mod budget;
 mod cluster;
@@ -32,7 +32,7 @@ use mirror::Namespaces;
 pub use budget::ReadLimit;
 pub use registry::{Memory, SharedRegistry};
 
-/// The number of Services read side by side.
+/// The maximum number of Services read concurrently.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
 
 /// The reason why there is nothing to plan from.
@@ -55,7 +55,7 @@ impl From<Elapsed> for Error {
     }
 }
 
-/// Shared by all clusters that are kept in a Cloud Map.
+/// An error of Cloud Map, shared by all clusters that are kept in it.
 type Failure = Arc<crate::cloud_map::Error>;
 
 /// One cluster, and the Cloud Map that its Services are kept in.
@@ -68,15 +68,15 @@ pub struct World<'a> {
     pub rules: Arc<Rules>,
     /// The start of the run.
     pub now: Timestamp,
-    /// Whether the guard lets a loss pass that it would hold.
+    /// Whether a person has confirmed the run: the guard then lets a loss pass that it would hold.
     pub confirmed: bool,
     pub registry: &'a SharedRegistry,
-    /// Whether messages are also about Services without annotations, since the cluster may export them.
+    /// Whether messages may also be about Services without annotations, since the cluster may export them.
     pub may_export: bool,
 }
 
-/// The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the same for
-/// both.
+/// The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the
+/// same for both.
 #[derive(Clone, Debug)]
 pub enum Source {
     Annotations(AnnotationSettings),
@@ -85,7 +85,7 @@ pub enum Source {
 }
 
 impl World<'_> {
-    /// The claims of the selected Services; more of them if those are many.
+    /// Reads the claims of the selected Services. If these are many, other Services may be included.
     async fn claims_of(&self, selection: &Selection) -> Result<Desired, kubernetes::Error> {
         match &self.source {
             Source::Annotations(reading) => {
@@ -95,7 +95,7 @@ impl World<'_> {
         }
     }
 
-    /// The endpoints of Services.
+    /// Reads the endpoints of Services.
     async fn endpoints_of(
         &self,
         services: &BTreeSet<ServiceRef>,
@@ -115,8 +115,8 @@ impl World<'_> {
         self.observe_for(selection, self.read_cluster(selection).await?).await
     }
 
-    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about. `read`: the
-    /// selected claims.
+    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about. `read`:
+    /// the selected claims.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
@@ -143,9 +143,9 @@ impl World<'_> {
         Ok(whole)
     }
 
-    /// Reads the tags and the endpoints that were not read yet.
+    /// Reads the tags, the endpoints and the entries that the plan needs and that were not read yet.
     async fn complete(&self, observed: &mut Observation) -> Result<(), Error> {
-        // What could not be read, and something of ours was seen in before.
+        // Services that could not be read, and that this process has seen as ours before.
         let services = observed.registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {
             service.was_ours = self.registry.memory.known().ours.contains(&service.arn);
@@ -157,8 +157,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Reads the entries of services on whose settings the plan rests and that no list of this run has shown: a list stands
-    /// for longer than a change of the service by another writer, or by this function.
+    /// Reads the entries of services on whose settings the plan rests and that no list of this run has shown. A list is
+    /// reused for a time in which another writer, or this function, may change a service.
     async fn read_old_entries(&self, observed: &mut Observation) -> Result<(), Error> {
         let registry = self.registry;
         let began = self.registry.began;
@@ -209,10 +209,10 @@ impl World<'_> {
         Ok(())
     }
 
-    // Services with instances that could not be read: the memory of this process and their tags show whether they may be
-    // ours.
+    // Services with instances that could not be read: the memory of this process and their tags show whether they may
+    // be ours.
 
-    /// Reads the tags of services that may not be read and may be ours, each once in a process.
+    /// Reads the tags of services that the function may not read and that may be ours, each once in a process.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
         let mut keys = unread::tags_needed(observation);
         let memory = &self.registry.memory;
@@ -243,16 +243,16 @@ fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) 
     }
 }
 
-// The records of a member: the Cloud Map service in the namespace of its clusterset that has its id as name.
+// The records of a member are in the Cloud Map service that has its id as name, in the namespace of its clusterset.
 
 /// With more names than this, all records of a member are listed: a page has a hundred.
 const FEW: usize = 8;
 
 impl World<'_> {
-    /// The records of the member, with the key of their service: those of these names alone, if there are few and each
-    /// has one. A missing namespace is expected, and created with the first record. `None` if several namespaces have
-    /// its name, and not one of them the member's record. `known`: what this run has read before, unless the records are
-    /// needed as they are by now.
+    /// Reads the records of the member, and returns them with the key of their Cloud Map service. `names`: reads only
+    /// the records of these names, if there are few and each has one. A missing namespace is expected, and created with
+    /// the first record. `None` if several namespaces have its name, and not exactly one of them has a cluster record
+    /// of ours. `known`: the namespaces that this run has read before; `None` reads the records as they are by now.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
@@ -318,9 +318,9 @@ impl World<'_> {
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
     }
 
-    /// The records of the cluster under other ids than that of the member. If not all of Cloud Map was read, these are the ids
-    /// that the process remembers, with their records as they are now. `asks_all`: it reads who holds the ids of all members
-    /// first. The process forgets an id without records.
+    /// Returns the records of the cluster under other ids than that of the member. If not all of Cloud Map was read,
+    /// reads the records under the ids that the process remembers, as they are now. `asks_all`: first reads who holds
+    /// the ids of all members. The process forgets an id without records.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
@@ -359,7 +359,8 @@ impl World<'_> {
 }
 
 impl Registry {
-    /// The services of the records of a member: one in each namespace of that name.
+    /// The keys of the Cloud Map services with the records of a member: one in each namespace with the name of the
+    /// records.
     fn keys_of_records(&self, member: &Member) -> impl Iterator<Item = ServiceKey> {
         let name = record::namespace(&member.clusterset);
         let namespaces = self.namespaces.values().filter(move |namespace| namespace.name == name);
@@ -368,7 +369,7 @@ impl Registry {
 }
 
 impl SharedRegistry {
-    /// The records under these ids, as they are now.
+    /// Reads the records under these ids, as they are now.
     async fn read_records_under(&self, ids: &[Member]) -> Result<Registry, Failure> {
         let namespaces = self.some_namespaces().await?;
         let mut read = Registry { namespaces, ..Registry::default() };
@@ -377,8 +378,8 @@ impl SharedRegistry {
         Ok(read)
     }
 
-    /// A cluster writes its record, which Cloud Map may show only after this invocation: returns the first one of it that
-    /// writes one under the id.
+    /// Notes that a cluster is about to write its record under an id. Returns the first cluster of this invocation to
+    /// do so, whose record Cloud Map may show only after this invocation.
     pub fn claim(&self, member: &Member, owner: &Owner) -> Owner {
         self.claims().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
     }
@@ -398,13 +399,13 @@ impl SharedRegistry {
         self.memory.ids_of(owner) == [member.clone()]
     }
 
-    /// A cluster has written its record.
+    /// Notes that a cluster has written its record, and so holds the id.
     pub fn note_holder(&self, member: &Member, owner: &Owner) {
         self.memory.note_holder(member.clone(), owner.clone());
         self.written().insert(member.clone());
     }
 
-    /// The members of a clusterset of which this invocation has written the record.
+    /// The members of a clusterset whose cluster record this invocation has written.
     pub(super) fn written_in(&self, clusterset: &ClustersetId) -> BTreeSet<ClusterId> {
         let written = self.written();
         let of_set = written.iter().filter(|member| member.clusterset == *clusterset);
@@ -420,8 +421,8 @@ impl SharedRegistry {
         self.claims().get(member).cloned()
     }
 
-    /// Reads the records of these names in the service of one member. Returns whether each has one: else all records
-    /// matter, since a new one may find no room.
+    /// Reads the records of these names in the service of one member. Returns whether each name has one. If not, all
+    /// records matter, since there may be no room for a new one.
     async fn read_records_of(
         &self,
         registry: &mut Registry,
@@ -437,9 +438,9 @@ impl SharedRegistry {
         Ok(read.is_some_and(|all| ids.iter().all(|id| all.contains_key(id))))
     }
 
-    /// Reads the records under these ids in the service of a member again, for a group that is about no others. Each export has
-    /// a group of its own: if each of them listed all records, a thousand exports would take 5,000 calls more. All are read if
-    /// there are many ids, or if the service may be another one by now.
+    /// Reads the records under these ids in the service of a member again, for a group that is about no others. Each
+    /// export has a group of its own: if each group listed all records, a thousand exports would take 5,000 more calls.
+    /// All records are read if there are many ids, or if the service may have been replaced.
     ///
     /// # Errors
     /// Returns an error if the services of a namespace could not be listed to the end.
@@ -463,7 +464,8 @@ impl SharedRegistry {
         self.read_again(registry, scope).await
     }
 
-    /// Reads records of a member, and the one about itself unless it is remembered. One that only imports has no others.
+    /// Reads records of a member, and its cluster record unless that is remembered. A member that only imports has no
+    /// other records.
     async fn read_these(
         &self,
         key: &ServiceKey,
@@ -485,7 +487,7 @@ impl SharedRegistry {
         }
     }
 
-    /// Remembers the records of members about themselves.
+    /// Remembers the cluster records of members.
     fn remember_members(&self, registry: &Registry) {
         for (key, service) in &registry.services {
             let namespace = registry.namespaces.get(&key.namespace);
@@ -495,7 +497,7 @@ impl SharedRegistry {
         }
     }
 
-    /// The record of a member about itself is read again when it is needed.
+    /// Forgets the cluster record of a member, so that it is read again when it is needed.
     pub fn forget_cluster_record(&self, key: &ServiceKey) {
         self.memory.keep_cluster_record(key, None, self.began.at);
     }

@@ -1,11 +1,11 @@
 //! One Cloud Map in one invocation, shared by all clusters that are kept in it. Its content is that of the process's
-//! `mirror`. Each question is for content that was read at or after a moment, mostly the start of the invocation: what is
-//! older is read first (`lookup`, `lists`), so all clusters share what one of them has read.
+//! `mirror`. Each request is for content that was read at or after a moment, mostly the start of the invocation. Older
+//! content is read again first (`lookup`, `lists`), so all clusters share what one of them has read.
 //!
-//! From one invocation to the next a process has a [`Memory`] about it: the mirror, the places where each Kubernetes Service
-//! has or had instances, the members of clustersets, and what Cloud Map has refused. It saves reads of lists, which are
-//! scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances are
-//! always read, and an entry that would be changed or is unknown is looked up again.
+//! Between invocations, a process keeps a [`Memory`] of it: the mirror, the places where each Kubernetes Service has or
+//! had instances, the members of clustersets, and the refusals of Cloud Map. It saves lists, whose rates are low (2
+//! calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances are always
+//! read, and an entry that is unknown or would be changed is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +24,7 @@ use crate::model::{
 };
 use crate::publish::plan::{Refusals, RereadScope};
 
-/// The time in place of `MEMBERS_STAND` for the record of a member that only imports.
+/// The time in place of `MEMBERS_STAND` for the cluster record of a member that only imports.
 const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
 
 /// One Cloud Map in one invocation.
@@ -36,22 +36,23 @@ pub struct SharedRegistry {
     pub(super) memory: Arc<Memory>,
     /// The start of the invocation.
     pub(super) began: Moment,
-    /// The same by the clock that times reads.
+    /// The start of the invocation, by the clock that times reads.
     pub created: Instant,
     pub(super) budget: Budget,
     /// The namespaces with which full syncs begin.
     pub(super) at_first: OnceCell<Result<Namespaces, Failure>>,
-    /// The namespaces, once the services of all that are read whole were read.
+    /// The namespaces, once the services of all namespaces that are read whole were read.
     read: OnceCell<Result<Namespaces, Failure>>,
-    /// One list at a time: lists of services are scarce, two a second, and all requests during one share the next one.
+    /// Allows one list at a time: the rate of lists of services is two a second, and all requests during one list share
+    /// the next one.
     pub(super) listing: Mutex<()>,
     /// The account of the registry, if it is known.
     pub(super) account: OnceLock<String>,
-    /// The ids of the namespaces in which something of ours was seen before this invocation.
+    /// The ids of the namespaces in which a cluster was seen to have claims or instances before this invocation.
     seen: BTreeSet<String>,
     /// The names that a cluster claims or has instances under, as far as this process has seen.
     own: std::sync::Mutex<BTreeSet<ServiceKey>>,
-    /// Whether the names of `own` are read while others are not; `false` once all are.
+    /// `true` once the names of `own` are read while others are not; `false` once all are. The first value stays.
     own_read: SetOnce<bool>,
     /// The ids of other accounts' namespaces that were read because claims name them.
     pub(super) shared: Mutex<BTreeSet<String>>,
@@ -59,7 +60,7 @@ pub struct SharedRegistry {
     pub results: SharedResults,
     /// The first cluster of this invocation that has begun to write its record under each id.
     claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
-    /// The members of which this invocation has written the record. Lists may not show it yet.
+    /// The members whose cluster record this invocation has written. Lists may not show it yet.
     pub(super) written: std::sync::Mutex<BTreeSet<Member>>,
 }
 
@@ -96,7 +97,7 @@ impl SharedRegistry {
         }
     }
 
-    /// The start of a read or a question.
+    /// Returns the moment at which a read or a request begins.
     pub(super) fn take_moment(&self) -> Moment {
         self.memory.mirror().take_moment(self.began.at)
     }
@@ -109,7 +110,7 @@ impl SharedRegistry {
     /// Sets the account of the registry. Namespaces that other accounts share with it are then read only if a claim or
     /// the settings name them, or if something of ours was seen in them.
     pub fn set_account(&self, account: &str) {
-        // It belongs to one account, so only the first call counts.
+        // A registry belongs to one account, so only the first call counts.
         _ = self.account.set(account.to_owned());
     }
 
@@ -129,12 +130,12 @@ impl SharedRegistry {
         self.budget.covers(self.memory.mirror().all_and_unseen(account).0)
     }
 
-    /// Whether the instances of a service are read for their age.
+    /// Whether the instances of a service are read because of their age.
     pub(super) fn is_oldest(&self, key: &ServiceKey) -> bool {
         self.budget.is_oldest(key, |calls| self.memory.mirror().oldest(calls, &self.own()))
     }
 
-    /// A cluster of this invocation claims these names. Their services are read before others.
+    /// Notes the names that a cluster of this invocation claims, so that their services are read before others.
     pub(super) fn note_claims<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
         self.own().extend(keys.cloned());
     }
@@ -143,7 +144,7 @@ impl SharedRegistry {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next invocation reads these services first: this one has changed them, or tried to.
+    /// Makes the next invocation read these services first, since this one has changed them or tried to.
     pub fn note_changed<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
         self.memory.mirror().outdate(keys);
     }
@@ -157,8 +158,8 @@ impl SharedRegistry {
         self.memory.known().ours.extend(service.map(|service| service.arn.clone()));
     }
 
-    /// Every service, with the instances of those that have any. If its reads are limited, some are older than the
-    /// invocation, or were never read.
+    /// Reads every service, with the instances of those that have any. If the budget does not suffice, some reads are
+    /// older than the invocation, and some services were never read.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed to the end.
@@ -167,8 +168,8 @@ impl SharedRegistry {
             let namespaces = self.first_namespaces().await?;
             let mut whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
             let services = self.read_namespaces(whole.clone()).await?;
-            // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist again
-            // under another id.
+            // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist
+            // again under another id.
             let has_services =
                 |namespace: &Namespace| services.keys().any(|key| key.namespace == namespace.id);
             let all_have_services = whole.all(has_services);
@@ -185,7 +186,7 @@ impl SharedRegistry {
         Ok(self.read_of(namespaces?).await)
     }
 
-    /// Waits until the names of the clusters are read. Returns whether others are not.
+    /// Waits until the names of the clusters are read. Returns whether other names are still unread.
     pub(super) async fn own_names_read(&self) -> bool {
         *self.own_read.wait().await
     }
@@ -204,8 +205,8 @@ impl SharedRegistry {
         self.read.get()?.as_ref().ok()
     }
 
-    /// These namespaces with their services, as this invocation has read them, and with those of the namespaces of other
-    /// accounts that were read because claims name them.
+    /// These namespaces with their services, as this invocation has read them, including the services of other
+    /// accounts' namespaces that were read because claims name them.
     async fn read_of(&self, namespaces: Namespaces) -> Registry {
         let whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
         let whole = whole.map(|namespace| namespace.id.clone()).collect();
@@ -217,13 +218,14 @@ impl SharedRegistry {
         read
     }
 
-    /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
+    /// The ARNs of the namespaces in the registry, if it was read as a whole in this invocation.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
         let namespaces = self.known_namespaces()?.values();
         Some(namespaces.filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
-    /// The services of namespaces, as this invocation has read them, and older ones if it has left some out.
+    /// The services of namespaces, as this invocation has read them. If the budget has left services to a later run,
+    /// their older reads are included.
     pub(super) fn services_of(&self, namespaces: &BTreeSet<String>) -> Services {
         let mirror = self.memory.mirror();
         if self.budget.has_left() {
@@ -233,7 +235,7 @@ impl SharedRegistry {
         }
     }
 
-    /// Reads the services of a scope again into `registry`, and the tags of those that were not there before: they have come
+    /// Reads the services of a scope again into `registry`, and the tags of those that it lacked: they were created
     /// since, or their entries are doubted.
     ///
     /// # Errors
@@ -257,7 +259,7 @@ impl SharedRegistry {
 }
 
 impl Registry {
-    /// Those of `keys` under which there is no service.
+    /// Returns those of `keys` for which the registry has no service.
     pub(super) fn missing(&self, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
         keys.iter().filter(|key| !self.services.contains_key(*key)).cloned().collect()
     }
@@ -273,24 +275,24 @@ pub struct Memory {
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The record of each member about itself, by the Cloud Map service that it is in.
+    /// The cluster record of each member with the time of its read, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
     /// The installation and the cluster that hold each id, by the last record of it that was read or written.
     holders: BTreeMap<Member, Owner>,
     places: BTreeMap<Owner, BTreeSet<(ServiceRef, ServiceKey)>>,
     /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
     pub(super) ours: BTreeSet<String>,
-    /// The tags of services that may not be read, and that are not ours by them, by ARN.
+    /// The tags of services that the function may not read and that are not ours by these tags, by ARN.
     pub(super) others: BTreeMap<String, Tags>,
 }
 
 impl Memory {
-    /// What was last read of it.
+    /// The content that was last read.
     pub(super) fn mirror(&self) -> MutexGuard<'_, Mirror> {
         self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record of a member about itself, if it was read recently.
+    /// The cluster record of a member, if it was read recently.
     pub(super) fn cluster_record(&self, key: &ServiceKey, now: Timestamp) -> Option<Attributes> {
         let known = self.known();
         let (read, attributes) = known.cluster_records.get(key)?;
@@ -302,7 +304,7 @@ impl Memory {
         (now.duration_since(*read) < stands).then(|| attributes.clone())
     }
 
-    /// Remembers whether a member has a record about itself.
+    /// Remembers the cluster record of a member, or forgets it if there is none.
     pub(super) fn keep_cluster_record(
         &self,
         key: &ServiceKey,
@@ -336,18 +338,18 @@ impl Memory {
         of_owner.map(|(member, _)| member.clone()).collect()
     }
 
-    /// A cluster has given up an id.
+    /// Forgets the holder of an id that a cluster has given up.
     pub(super) fn forget_holder(&self, member: &Member) {
         self.known().holders.remove(member);
     }
 
-    /// A cluster has written its record.
+    /// Remembers the holder of an id, which has written its cluster record.
     pub(super) fn note_holder(&self, member: Member, owner: Owner) {
         self.known().holders.insert(member, owner);
     }
 
-    /// The places where the selected Services of a cluster have instances, as far as this process has seen; `None` if
-    /// it has never seen all of the cluster's.
+    /// The Cloud Map services that the selected Services of a cluster claim or have instances in, as far as this
+    /// process has seen; `None` if it has never seen all of the cluster's.
     pub(super) fn places(
         &self,
         owner: &Owner,
@@ -359,8 +361,8 @@ impl Memory {
         Some(places.map(|(_, key)| key.clone()).collect())
     }
 
-    /// Replaces the memory of a cluster, except for its entries under the `unread` keys. Without these it adds to it, if
-    /// that is complete.
+    /// Replaces the places of a cluster, except those under the `unread` keys. If `unread` is `None`, adds places,
+    /// provided that those of the cluster are known completely.
     pub(super) fn keep_places(
         &self,
         owner: &Owner,

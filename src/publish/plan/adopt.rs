@@ -1,6 +1,6 @@
-//! The adoption of instances of other owners, if a person requests it. An adopted instance keeps its id and counts as ours
-//! from then on; the next sync does the rest, under the guard. Every instance that is not adopted is reported with the
-//! reason.
+//! The adoption of instances of other owners, if a person requests it. An adopted instance keeps its id and counts as
+//! ours from then on; the next sync does the rest, under the guard. Every instance that is not adopted is reported with
+//! the reason.
 //!
 //! If another instance of ours has the same address, one of the two is deregistered after the adoption, like any
 //! duplicate. The instances of ServiceExports are never adopted.
@@ -17,7 +17,8 @@ use crate::clusterset::attributes::is_of_a_clusterset;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
 
-/// The instances that the holder of a name requests, if registrations are possible there: an adoption is one.
+/// Returns the instances that the holder of a name wants, or the reason why nothing can be registered there: an
+/// adoption is a registration.
 fn wanted_to_adopt<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
@@ -44,7 +45,6 @@ pub struct Adoption {
 pub struct Adopted {
     /// All its attributes as they were read. If they have changed since, the instance is left alone.
     pub present: Attributes,
-    /// The former owner.
     pub former: Former,
 }
 
@@ -63,7 +63,7 @@ pub enum NotAdopted {
     /// ECS deregisters its own instances.
     #[error("it is a task of ECS")]
     Ecs,
-    /// The id of an unmarked instance is one that tasks of ECS have.
+    /// An unmarked instance whose id is a UUID, like the ids of ECS tasks.
     #[error("it may be a task of ECS, since its id is a UUID")]
     MaybeEcs,
     /// It has marks, and the caller named no former owner.
@@ -72,7 +72,7 @@ pub enum NotAdopted {
     /// It has no marks of the named owner for this cluster.
     #[error("it is not marked as {0}'s for this cluster")]
     NotOf(String),
-    /// Cloud Map accepts no attributes besides this one, so no marks.
+    /// Cloud Map accepts no other attribute beside `AWS_EC2_INSTANCE_ID`, so the instance cannot have marks.
     #[error("Cloud Map allows no marks together with its AWS_EC2_INSTANCE_ID")]
     Ec2Instance,
     /// The Service does not request it.
@@ -91,8 +91,8 @@ pub enum NotAdopted {
 
 impl Adoption {
     /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
-    /// must have been read. The first plan of a run announces the duplicates that the adopted instances will have; in a later
-    /// one they are those of the instances that are ours by then, since Cloud Map may have refused an adoption.
+    /// must have been read. The first plan of a run also removes the duplicates that its adoptions would cause. A later
+    /// plan removes only duplicates of instances that are ours by then, since Cloud Map may have refused an adoption.
     pub fn plan(&self, observation: &Observation) -> Plan {
         let Observation { holders, affected, .. } = observation;
         let registry = &observation.registry;
@@ -133,7 +133,7 @@ impl Adoption {
         adopting.adopted_on(observation)
     }
 
-    /// The former owner of the instance, and its attributes after the adoption.
+    /// Returns the former owner of the instance, and its attributes after the adoption.
     fn of(
         &self,
         (instance, present): (&String, &Attributes),
@@ -182,7 +182,7 @@ impl fmt::Display for Former {
     }
 }
 
-/// The attributes without the notes of another owner, which concern its own runs.
+/// Removes the former owner's guard note, and checks the other attributes against Cloud Map's limits.
 fn within_limits(mut attributes: Attributes) -> Result<Attributes, NotAdopted> {
     attributes.retain(|key, _| key != SIGHTING);
     match attributes.beyond_limits() {
@@ -192,7 +192,7 @@ fn within_limits(mut attributes: Attributes) -> Result<Attributes, NotAdopted> {
 }
 
 impl Plan {
-    /// Adds the adoption of an instance, or the reason why it stays as it is.
+    /// Adds the adoption of an instance, or the reason why it is not adopted.
     fn add_adoption(
         &mut self,
         service: &ServiceRef,

@@ -1,6 +1,6 @@
-//! The names that belong to AWS's controller, which deregisters everything under its cluster id that it did not register.
-//! Its finalizer is about one ServiceExport, since anyone who may write the export can set it. Its instances are about one
-//! name if the cluster has a record of ours, and else about the whole cluster.
+//! Detects the names that belong to AWS's controller, which deregisters all instances under its cluster id that it did
+//! not register. Its finalizer affects one ServiceExport only, since anyone who may write the export can set the
+//! finalizer. Its instances affect one name if the cluster has a record of ours, and otherwise the whole cluster.
 
 use super::observation::Observation;
 use super::reason::Reason;
@@ -9,12 +9,12 @@ use crate::model::{
     Attributes, ClusterId, ClustersetId, Member, Place, Registry, ServiceKey, ServiceRef,
 };
 
-/// An export whose name is AWS's is left alone. Its ServiceExport has the finalizer of AWS's controller, or that controller
-/// has instances for the same cluster id under its name: otherwise each endpoint would be registered twice, and that
-/// controller would deregister ours if it came back.
+/// Checks that the name of an export does not belong to AWS's controller. It does if the ServiceExport has the
+/// finalizer of that controller, or if that controller has instances under the name for the same cluster id. Publishing
+/// the export would register each endpoint twice, and that controller would deregister our instances if it came back.
 ///
 /// # Errors
-/// Returns the reason if there is such a sign.
+/// Returns an error if the name belongs to AWS's controller.
 pub fn is_not_of_aws(
     observation: &Observation,
     key: &ServiceKey,
@@ -37,7 +37,7 @@ pub fn is_not_of_aws(
     }
 }
 
-/// A Cloud Map service with instances that AWS's controller has registered under the id of a member.
+/// Returns a Cloud Map service in which AWS's controller has registered instances under the id of a member.
 pub fn place_of_aws(registry: &Registry, member: &Member) -> Option<String> {
     let Member { cluster, clusterset } = member;
     let mut keys = registry.services.keys();

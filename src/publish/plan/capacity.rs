@@ -1,10 +1,10 @@
-//! Capacity of Cloud Map for instances. A service has a limit of 1,000, which is counted beforehand. A namespace is
-//! full when Cloud Map refuses a registration, since no API reports that quota.
+//! Capacity of Cloud Map for instances. A service has a limit of 1,000 instances, which the plan counts in advance. A
+//! namespace is full when Cloud Map refuses a registration, since no API reports that quota.
 //!
-//! A new endpoint without capacity is registered under the id of a surplus instance of ours under the same name: an
-//! exchange is an update of RegisterInstance, so it needs no further capacity, and the name is never empty. A renamed
-//! Service gives up instances under its old name for those under its new one. All other registrations are held back. A
-//! registered instance is never removed only to get below a limit.
+//! A new endpoint without capacity is registered under the id of a surplus instance of ours under the same name. Such
+//! an exchange is an update by RegisterInstance, so it needs no further capacity, and the name is never empty. A
+//! renamed Service gives up instances under its old name for new ones under its new name. All other registrations are
+//! held back. A registered instance is never removed only to get below a limit.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,11 @@ use super::removals::WaitsFor;
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef, count_each};
 
-/// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
+/// Makes a plan fit the capacity: turns registrations without capacity into exchanges, and holds the rest back.
 pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
     Fitting { observation, compared, plan }.fit();
 }
 
-/// A plan that is made to fit.
 struct Fitting<'a> {
     observation: &'a Observation,
     compared: &'a Compared,
@@ -37,8 +36,8 @@ struct WaitingRegistration {
     attributes: Attributes,
 }
 
-/// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
-/// as two operations, and clients still find most of the Service meanwhile.
+/// The divisor for one pass of a rename, which removes one in four of the instances under the old name. A pass takes as
+/// long as two operations, and clients still find most of the Service meanwhile.
 const PART: usize = 4;
 
 impl Fitting<'_> {
@@ -66,8 +65,8 @@ impl Fitting<'_> {
         }
     }
 
-    /// Adds a line about the refused registrations, which are all of the holder of the name; the Cloud Map service can take
-    /// `free` more by its own limit.
+    /// Holds the refused registrations back with one line. All of them are the holder's. `free` is the number of
+    /// further instances that the limit of the Cloud Map service allows.
     fn hold_back(&mut self, place: &Place, free: usize, refused: &[WaitingRegistration]) {
         let Some(WaitingRegistration { service: holder, .. }) = refused.first() else { return };
         let count = refused.len();
@@ -92,7 +91,8 @@ impl Fitting<'_> {
         self.plan.hold_back(holder, place, reason);
     }
 
-    /// Takes the registrations out of the plan, in order, under each name without capacity for all of them.
+    /// Takes the registrations out of the plan under each name without capacity for all of them, ordered by the hash in
+    /// their ids.
     fn take_pending(&mut self) -> BTreeMap<Place, Vec<WaitingRegistration>> {
         let is_new = |change: &Change| matches!(change, Change::Register { .. });
         let new = self.plan.changes.values().flatten().filter(|change| is_new(change));
@@ -116,8 +116,8 @@ impl Fitting<'_> {
         places
     }
 
-    /// Joins pending registrations with removals under the same name into exchanges, in order, and returns the
-    /// registrations without an instance to displace.
+    /// Pairs pending registrations with removals under the same name, in order, and adds each pair as an exchange.
+    /// Returns the registrations that are left without an instance to displace.
     fn exchange(
         &mut self,
         place: &Place,
@@ -138,8 +138,8 @@ impl Fitting<'_> {
         refused
     }
 
-    /// Takes up to `count` removals under a name out of the plan, for exchanges. An instance that carries a note is taken
-    /// last.
+    /// Takes up to `count` removals under a name out of the plan, for exchanges. An instance that carries a note is
+    /// taken last.
     fn take_surplus(&mut self, place: &Place, count: usize) -> Vec<Change> {
         let may_be_displaced =
             |change: &Change| change.place() == place && change.may_be_exchanged();
@@ -156,8 +156,8 @@ impl Fitting<'_> {
         candidates.into_iter().map(|(_, change)| change).collect()
     }
 
-    /// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are
-    /// dropped, since they describe the old endpoint, and so is a note of the guard.
+    /// Returns the change that writes the new endpoint over the displaced instance. It drops the attributes that other
+    /// writers added, since they describe the old endpoint, and a note of the guard.
     fn exchanged(&self, removal: &Change, pending: &WaitingRegistration) -> Option<Change> {
         let place = removal.place();
         let instance = removal.instance()?;
@@ -174,11 +174,11 @@ impl Fitting<'_> {
         })
     }
 
-    /// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
-    /// name if its last instance has to wait for one under the new name.
+    /// Lets up to `count` removals under the Service's old names proceed, to free capacity for its registrations at
+    /// `new`. Returns an old name if none may proceed and the Service has no instance at `new` yet.
     ///
-    /// Cloud Map reports a full namespace only by refusing a registration. If a renamed web waited until all its pods are
-    /// under the new name, it would wait forever in a full namespace: its own old instances take the places.
+    /// Cloud Map reports a full namespace only by refusing a registration. If the removals of a renamed web waited
+    /// until all its pods are under the new name, they would wait forever: web's old instances use up the capacity.
     fn give_up(&mut self, service: &ServiceRef, new: &Place, count: usize) -> Option<String> {
         let is_found = self.stays_registered(service, new);
         let changes = self.plan.changes.values_mut().flatten();
@@ -222,12 +222,12 @@ impl Fitting<'_> {
     }
 }
 
-/// The number of further instances that a Cloud Map service can take by its own limit.
+/// The number of further instances that the limit of a Cloud Map service allows.
 fn free_places(observation: &Observation, key: &ServiceKey) -> usize {
     observation.rules.service_limit.0.saturating_sub(observation.registry.instances(key).count())
 }
 
-/// The largest service and the largest namespace, counting the instances of all owners.
+/// The largest service and the largest namespace, with the instances of all owners and the registrations of the plan.
 pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
     let registry = &observation.registry;
     let mut services: BTreeMap<Place, usize> = BTreeMap::new();
@@ -260,14 +260,14 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
     service.into_iter().chain(namespace).collect()
 }
 
-/// Whether a change removes an instance that only waits for the registrations under the new name of its Service.
+/// Whether a change removes an instance of the Service and waits for the registrations under its new name.
 fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
     let renamed = change.waits_for().and_then(WaitsFor::renamed);
     let same_namespace = change.place().key.namespace == new.key.namespace;
     renamed == Some(service) && same_namespace && change.marked() == Some(service)
 }
 
-/// A service or namespace with a number of instances near its quota or above it.
+/// The Cloud Map service, or the namespace, with the most instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peak {
     /// The namespace, or the service in it.
@@ -275,7 +275,8 @@ pub struct Peak {
     /// The largest number of instances during the run.
     pub count: usize,
     pub quota: usize,
-    /// Whether the quota is that of a service. AWS may have raised that of a namespace: no API reports it.
+    /// Whether the quota is that of a service, which is fixed. AWS may have raised that of a namespace: no API reports
+    /// it.
     pub is_fixed: bool,
 }
 

@@ -1,5 +1,5 @@
-//! One change to Cloud Map: all data that its API call needs, the stage in which it is made, the policies that allow it,
-//! and its text for people. The changes of a Service are sorted by stage: creations first, then registrations, and
+//! One change to Cloud Map: all data that its API call needs, the stage in which it is made, the policies that allow
+//! it, and its text for people. The changes of a Service are sorted by stage: creations first, then registrations, and
 //! removals last.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,8 @@ use crate::model::{
     ServiceRef, ServiceUpdate, Verb, display, join,
 };
 
-/// One call that changes Cloud Map. What few changes have is boxed, since a first sync has tens of thousands of them.
+/// One call that changes Cloud Map. Fields that few changes have are boxed, since a first sync has tens of thousands of
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Create the HTTP namespace of a Cloud Map service that will be created.
@@ -33,14 +34,14 @@ pub enum Change {
         /// The new TTL, and the other settings that the API call must repeat.
         update: ServiceUpdate,
     },
-    /// Write the guard's note on an instance of ours, or take it off. What else the instance has is sent as it is by then.
+    /// Write the guard's note on an instance of ours, or remove it. All other attributes are sent as they are by then.
     Note {
         place: Place,
         instance: String,
         /// The Service in the marks of the instance.
         service: ServiceRef,
         difference: Difference,
-        /// The note.
+        /// `None` removes the note.
         text: Option<String>,
     },
     /// Register an instance under an unused id.
@@ -58,7 +59,7 @@ pub enum Change {
         differences: Vec<Difference>,
         /// The instance that the endpoint displaces, if there is no capacity for both.
         exchange: Option<Box<Exchange>>,
-        /// The instance of another owner that becomes ours by it.
+        /// The former state of the instance, if this change adopts it.
         adopted: Option<Box<Adopted>>,
     },
     /// Deregister an instance of ours.
@@ -67,7 +68,7 @@ pub enum Change {
         instance: String,
         /// The Service in its marks.
         marked: ServiceRef,
-        /// The address in its attributes, for the reader.
+        /// Its address, port and pod, for the reader.
         address: String,
         because: DeregisterReason,
         /// The condition that Cloud Map must meet first.
@@ -75,7 +76,7 @@ pub enum Change {
     },
 }
 
-/// The changes of each Service.
+/// The changes, by the Service for which they are planned.
 pub type ChangesByService = BTreeMap<ServiceRef, Vec<Change>>;
 
 impl Change {
@@ -113,7 +114,7 @@ impl Change {
         }
     }
 
-    /// The instance it changes, with its Cloud Map service.
+    /// The key of the instance that the change is about.
     pub fn instance_key(&self) -> Option<InstanceKey> {
         Some(InstanceKey::new(&self.place().key, self.instance()?))
     }
@@ -122,7 +123,7 @@ impl Change {
         self.place().key == instance.service && self.instance() == Some(instance.id.as_str())
     }
 
-    /// Whether the change writes the guard's note or takes it off.
+    /// Whether the change writes or removes the guard's note.
     pub fn is_note(&self) -> bool {
         matches!(self, Self::Note { .. })
     }
@@ -132,7 +133,7 @@ impl Change {
         matches!(self, Self::Register { .. } | Self::Rewrite { .. })
     }
 
-    /// The name of the namespace that must be created first.
+    /// The name of the missing namespace that the change creates or needs.
     pub fn missing_namespace(&self) -> Option<&str> {
         match self {
             Self::CreateNamespace { name, .. } => Some(name),
@@ -143,8 +144,8 @@ impl Change {
         }
     }
 
-    /// The change in the number of instances under its name. A removal that waits for a registration under that name
-    /// does not empty it.
+    /// The change in the number of instances under its name. A removal that waits counts as 0, unless it waits only for
+    /// registrations under a new name.
     pub fn difference(&self) -> isize {
         match self {
             Self::Register { .. } => 1,
@@ -175,7 +176,7 @@ impl Change {
         }
     }
 
-    /// Lets a removal be made at once.
+    /// Lets a removal proceed at once.
     pub fn wait_no_more(&mut self) {
         if let Self::Deregister { waits_for, .. } = self {
             *waits_for = None;
@@ -190,7 +191,7 @@ impl Change {
         }
     }
 
-    /// The instance that it displaces.
+    /// The instance that the change displaces.
     pub fn exchange(&self) -> Option<&Exchange> {
         match self {
             Self::Rewrite { exchange, .. } => exchange.as_deref(),
@@ -217,7 +218,6 @@ impl Change {
         self.facts().0
     }
 
-    /// The stage in which the change is made.
     pub fn stage(&self) -> Stage {
         self.facts().1
     }
@@ -283,13 +283,13 @@ pub enum Stage {
     Adopt,
     /// New and rewritten instances.
     Register,
-    /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
+    /// Settings of Cloud Map services, after the registrations: that clients find a pod matters more.
     Update,
     /// The guard's notes, after the additions.
     Note,
     /// Removals of instances.
     Deregister,
-    /// Removals of notes: if an instance of their Service is left, so is the note.
+    /// Removals of notes, after all else: if a removal fails, the Service keeps its note.
     Forget,
 }
 
@@ -303,7 +303,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The attributes that differ. The version in the marks, the initial health and the age of an export are not compared.
+    /// The attributes that differ. The version in the marks, the initial health and the age of an export are not
+    /// compared.
     pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
         let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
         let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
@@ -339,7 +340,7 @@ impl Attributes {
         }
     }
 
-    /// A record, which has no address; `None` for any other instance.
+    /// The description of a record, which has no address; `None` for any other instance.
     fn describe_record(&self) -> Option<String> {
         let text = |key| self.get(key).unwrap_or_default();
         if self.contains_key(HEARTBEAT) {

@@ -1,6 +1,6 @@
-//! The claimants of each name in Cloud Map, and its holder. One Kubernetes Service of a cluster holds a key, and the others
-//! wait. While the guard holds the instances of a Service, nobody else gets its names. The same cluster and registry
-//! contents always give the same holders. The names beyond the maximum of a Service are not claimed.
+//! The claimants of each name in Cloud Map, and its holder. One Kubernetes Service of a cluster holds a key, and the
+//! others wait. While the guard holds the instances of a Service, no other Service gets its names. The same cluster and
+//! registry contents always give the same holders. Names beyond the maximum of a Service are not claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::observation::Observation;
 use super::reason::{HeldBack, Reason};
 use crate::model::{Place, PublishedService, ServiceKey, ServiceRef};
 
-/// Every claim of a cluster, settled.
+/// The holder of each name, and the claims of each Service.
 #[derive(Clone, Debug, Default)]
 pub struct Holders {
     names: BTreeMap<ServiceKey, Claimants>,
@@ -24,7 +24,7 @@ struct Claimants {
     all: BTreeSet<ServiceRef>,
     /// The claimant that holds it; `None` while the name is kept for another Service.
     holder: Option<ServiceRef>,
-    /// The Service with instances there that the guard holds, if it claims the name no more.
+    /// The Service that no longer claims the name, and has instances there that the guard holds.
     kept_for: Option<ServiceRef>,
 }
 
@@ -32,14 +32,14 @@ struct Claimants {
 #[derive(Clone, Debug, Default)]
 struct ServiceClaims {
     keys: BTreeSet<ServiceKey>,
-    /// The excluded claims, each with the reason; without a key: all of them, or one without a known key.
+    /// The excluded claims, each with the reason. `None` stands for all claims, or for an unknown key.
     excluded: Vec<(Option<ServiceKey>, Reason)>,
     is_unclear: bool,
 }
 
 impl Holders {
-    /// Decides the holder of each claimed key: the present holder while it still claims the key, or may claim it as far
-    /// as its annotations can be read; else the oldest claimant.
+    /// Decides the holder of each claimed key. A Service with instances there keeps the key while it claims it, or
+    /// while its annotations cannot be read; otherwise the oldest claimant gets the key.
     pub fn decide(observation: &Observation) -> Self {
         let mut services = BTreeMap::new();
         let mut claimants: BTreeMap<ServiceKey, BTreeSet<ServiceRef>> = BTreeMap::new();
@@ -64,13 +64,14 @@ impl Holders {
         all
     }
 
-    /// Decides which of the claimants holds the key. An unclear Service with instances there may claim it, too, if none of
-    /// them has any.
+    /// Decides which claimant holds the key. If no claimant has an instance there, an unclear Service that has one
+    /// counts as a claimant too.
     ///
-    /// The oldest is not always the holder. If shop/web is found under `web`, and the older shop/cart asks for `web` as
-    /// well, clients of `web` would reach other pods from one sync to the next: so a Service with instances there keeps it.
-    /// Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get it back. But if both
-    /// have instances there, those of shop/cart would lead to pods that are gone until the error is mended.
+    /// The oldest is not always the holder. If clients find shop/web under `web`, and the older shop/cart claims `web`
+    /// as well, clients of `web` would reach other pods from one sync to the next, so a Service with instances there
+    /// keeps the name. Nor may a typing error end a claim: shop/web would lose `web` to the next claimant, and not get
+    /// it back. But if shop/cart has instances there too, it becomes the holder: under an unclear holder nothing is
+    /// compared, and the instances of shop/cart would lead to deleted pods until the error is fixed.
     fn settle(
         &self,
         observation: &Observation,
@@ -98,22 +99,20 @@ impl Holders {
         Claimants { all: claimants, holder, kept_for: None }
     }
 
-    /// The holder of a key.
     pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
         self.names.get(key)?.holder.as_ref()
     }
 
-    /// The Service for which a key is kept: it claims it no more, and the guard holds its instances there.
+    /// The Service for which a key is kept: it no longer claims the key, and the guard holds its instances there.
     pub fn kept_for(&self, key: &ServiceKey) -> Option<&ServiceRef> {
         self.names.get(key)?.kept_for.as_ref()
     }
 
-    /// The Service that keeps the others from a key: its holder, or the one for which it is kept.
+    /// The Service that keeps others from a key: the holder, or the Service for which the key is kept.
     pub fn keeper(&self, key: &ServiceKey) -> Option<&ServiceRef> {
         self.holder(key).or_else(|| self.kept_for(key))
     }
 
-    /// Whether a Service holds a key.
     pub fn holds(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
         self.holder(key) == Some(service)
     }
@@ -128,7 +127,7 @@ impl Holders {
         self.names.keys()
     }
 
-    /// Every key whose holder is one of the `affected` Services and has annotations that can be read, with that holder.
+    /// Every key with its holder, if that is one of the `affected` Services and not unclear.
     pub fn asked_by<'a>(
         &'a self,
         affected: &'a BTreeSet<ServiceRef>,
@@ -136,7 +135,6 @@ impl Holders {
         self.held().filter(|(_, holder)| affected.contains(*holder) && !self.is_unclear(holder))
     }
 
-    /// The keys that these Services claim.
     pub fn claimed_by<'a>(
         &'a self,
         services: &'a BTreeSet<ServiceRef>,
@@ -144,7 +142,7 @@ impl Holders {
         services.iter().filter_map(|service| self.claims(service)).flatten()
     }
 
-    /// The keys that a Service claims; `None` if it is no annotated headless Service.
+    /// The keys that a Service claims; `None` if it publishes nothing.
     pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
         self.services.get(service).map(|claims| &claims.keys)
     }
@@ -154,29 +152,29 @@ impl Holders {
         self.names.get(key).into_iter().flat_map(|claimants| &claimants.all)
     }
 
-    /// The claims of a Service that `NAME_POLICY` denies; without a key: all of its claims.
+    /// The claims of a Service that `NAME_POLICY` denies; `None` stands for all of its claims.
     pub fn denied(&self, service: &ServiceRef) -> impl Iterator<Item = Option<&ServiceKey>> {
         let excluded = self.services.get(service).into_iter().flat_map(|claims| &claims.excluded);
         let denied = excluded.filter(|(_, reason)| matches!(reason, Reason::NotAllowed(_)));
         denied.map(|(key, _)| key.as_ref())
     }
 
-    /// The Services whose claims cannot be read.
+    /// The Services whose claims are unclear.
     pub fn unclear(&self) -> impl Iterator<Item = &ServiceRef> {
         self.services.iter().filter(|(_, claims)| claims.is_unclear).map(|(service, _)| service)
     }
 
-    /// Whether the claims of the Service cannot be read. Its instances stay then, and no Service that has
-    /// none under their names gets these.
+    /// Whether the claims of the Service are unclear: an annotation is invalid, or its namespace cannot be resolved.
+    /// Its instances then stay, and no Service without instances under their names gets these names.
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
         self.services.get(service).is_some_and(|claims| claims.is_unclear)
     }
 
-    /// The claims that lead to nothing: those that are excluded, and the names that another Service holds. And a remark on
-    /// each name that repeats its namespace, on a namespace that instances alone decide, and on annotations that the
-    /// function does not read.
+    /// Returns a line for each claim that is excluded, or whose name another Service holds. Also a remark for each name
+    /// that repeats its namespace, for a namespace that only instances decide, and for annotations that the function
+    /// does not read.
     pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
-        // The first plan has the line about a name that is held elsewhere.
+        // The comparison has the lines about names that are held elsewhere.
         let elsewhere = &observation.desired.held_elsewhere;
         let mut lines = Vec::new();
         for service in &observation.affected {
@@ -208,7 +206,7 @@ impl Holders {
 
 impl ServiceClaims {
     fn of(observation: &Observation, service: &ServiceRef, annotated: &PublishedService) -> Self {
-        // It may claim nothing, so its annotations do not matter.
+        // The Service may claim nothing, so its annotations do not matter.
         if let Err(denial) = rule(observation, service) {
             return Self { excluded: vec![(None, Reason::NotAllowed(denial))], ..Self::default() };
         }
@@ -253,7 +251,8 @@ impl ServiceClaims {
             let by_policy = of_rule.is_some();
             excluded.push((None, Reason::TooManyNames { asked, maximum, by_policy }));
         }
-        // If it got `web` while the namespace of `cart` is ambiguous, it would keep `web` from a Service that can have it.
+        // If the Service got `web` while the namespace of `cart` is ambiguous, it would keep `web` from a Service that
+        // can use it.
         if unresolved.is_some() {
             keys.clear();
         }
@@ -263,7 +262,7 @@ impl ServiceClaims {
     }
 }
 
-/// The sort key of the oldest first; of the same age the first by name counts as older.
+/// The sort key for the oldest Service first. Services of the same age are ordered by name.
 fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
     (observation.desired.services[service].created, service.clone())
 }

@@ -39,8 +39,9 @@ pub fn compare(
     comparison.finish(wanted)
 }
 
-/// Adds a remark if the instances of the holder lack what those of other owners have in common. If all of these have a port
-/// as well, the one of the holder is there for callers that read attributes, and that DNS has none is no remark.
+/// Adds a remark if the holder's instances lack something that all instances of other owners have. If all of the latter
+/// have a port, and the Service annotates one, callers read it from the attributes, so the remark that DNS has no port
+/// is dropped.
 fn compare_with_neighbours(
     observation: &Observation,
     key: &ServiceKey,
@@ -64,7 +65,7 @@ fn compare_with_neighbours(
 struct Comparing<'a> {
     present: &'a Present<'a>,
     wanted: &'a WantedInstances<'a>,
-    /// The instance of ours that is kept for each wanted one, by the latter's new id.
+    /// Our instance that is kept for each wanted one, by the new id of the wanted one.
     kept: BTreeMap<&'a String, &'a String>,
     place: &'a Place,
 }
@@ -99,7 +100,8 @@ impl Comparing<'_> {
         let stale_address = ours.identity != *identity;
         comparison.has_registered |= !stale_address && self.is_held(id);
         comparison.staying += 1;
-        // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the time.
+        // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the
+        // time.
         let again = (*ours.attributes != *attributes)
             .then(|| ours.attributes.carry_over(attributes))
             .map(|again| (Difference::between(ours.attributes, &again), again));
@@ -122,7 +124,7 @@ impl Comparing<'_> {
             if stale_address {
                 comparison.held_back.extend(reasons);
             } else {
-                // It may keep the marks of a Service that is gone, and can be discovered all the same.
+                // The instance may have the marks of a deleted Service, and still be discovered.
                 comparison.has_registered = true;
                 comparison.outdated.extend(reasons);
             }
@@ -173,8 +175,8 @@ impl Comparing<'_> {
         }
     }
 
-    /// Whether an instance that no endpoint requests stays. It stays if its holder keeps such instances, or if it may
-    /// belong to an endpoint for which no instance could be derived.
+    /// Whether an instance that no endpoint requests stays. It stays if the holder keeps such instances and may publish
+    /// its addresses, or if it may belong to an endpoint for which no instance could be derived.
     fn stays(&self, id: &String) -> bool {
         let wanted = self.wanted;
         let identity = &self.present.ours[id].identity;
@@ -213,16 +215,16 @@ fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
 pub struct Comparison {
     /// The changes of instances by id, except removals. If Cloud Map is in step, there are none.
     instances: BTreeMap<String, Change>,
-    /// The instances that are to leave, each with the reason. Some have an endpoint: those beyond a maximum, duplicates, and
-    /// those of a Service that publishes none.
+    /// The instances that are to leave, each with the reason. Some of them have an endpoint: those beyond a maximum,
+    /// duplicates, those with an address that is not allowed, and those of a Service that publishes none.
     pub surplus: BTreeMap<String, DeregisterReason>,
-    /// The number of instances that are as requested.
+    /// The number of our instances that stay as they are.
     pub unchanged: usize,
     /// The number of our instances that stay registered, whatever Service is in their marks.
     pub staying: usize,
     new: usize,
-    /// Whether the holder has an endpoint that cannot be discovered yet: it has yet to register an instance, or the
-    /// addresses of an instance are not those of its endpoint.
+    /// Whether the holder has an endpoint that cannot be discovered before a change: its instance is new, or has the
+    /// addresses of another endpoint.
     is_missing: bool,
     /// Whether an endpoint requests an instance here.
     pub has_endpoints: bool,
@@ -230,7 +232,7 @@ pub struct Comparison {
     pub has_registered: bool,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
-    /// The reasons for old attributes of instances that can be discovered: they keep no endpoint out of the name.
+    /// The reasons why instances that can be discovered keep old attributes. They keep no endpoint out of the name.
     outdated: Vec<Reason>,
     /// The fates of the requested instances and of the endpoints, if the plan records them.
     instance_fates: Option<InstanceFates>,
@@ -284,8 +286,7 @@ impl Comparison {
         self.held_back.iter().filter(passes).any(Reason::keeps_out)
     }
 
-    /// The changes except removals. They are not copied, since a second copy would be the largest part of the memory of a
-    /// first sync.
+    /// Removes and returns the changes, except removals. A copy would take up most of the memory of a first sync.
     pub fn take_changes(&mut self) -> impl Iterator<Item = Change> + use<> {
         std::mem::take(&mut self.instances).into_values()
     }

@@ -1,9 +1,9 @@
 //! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
-//! missing. A plan records it where it decides: [`explained`](super::explained) makes a plan with the record of one Service,
-//! and [`found`] shows the record. No other plan records anything.
+//! missing. A plan records the fate at each decision: [`explained`](super::explained) makes a plan with the record of
+//! one Service, and [`found`] shows the record. No other plan records anything.
 //!
-//! The record has the id of each instance that an endpoint requests. An endpoint that requests none may be registered all
-//! the same: its line has the instances of ours at its addresses.
+//! The record has the id of each instance that an endpoint requests. An endpoint that requests none may still be
+//! registered: its line has our instances at its addresses.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -68,7 +68,7 @@ pub enum InstanceFate {
     /// The instance has this id, or gets it by a change of the plan.
     Registered {
         id: String,
-        /// The reason why a change of it is held back.
+        /// The reason why a change of the instance is held back.
         held_back: Option<Reason>,
     },
     LeftOut(Reason),
@@ -83,7 +83,8 @@ impl Fates {
         Self { service: service.clone(), names: BTreeMap::new() }
     }
 
-    /// An empty record of the instances under a name of `holder`, if this is the Service of the record.
+    /// Returns an empty record of the instances of `holder` under a name; `None` if the record is about another
+    /// Service.
     pub(super) fn of_instances(&self, holder: &ServiceRef) -> Option<InstanceFates> {
         (self.service == *holder).then(InstanceFates::new)
     }
@@ -108,7 +109,8 @@ impl InstanceFate {
 }
 
 impl EndpointFate {
-    /// The fate of an endpoint that requests no instance; `held_back` returns the reason if its pod and its Service do.
+    /// Returns the fate of an endpoint that requests no instance. `held_back` gives the reason if its pod and its
+    /// Service do not.
     fn without_instance(
         endpoint: &Endpoint,
         claims: &Claims,
@@ -124,7 +126,7 @@ impl EndpointFate {
     }
 }
 
-/// The fates of the endpoints under a name, in their order, from those of the instances.
+/// Returns the fates of the endpoints under a name, in their order, from the fates of the instances.
 pub(super) fn of_endpoints(
     wanted: &WantedInstances,
     owner: &Owner,
@@ -196,14 +198,14 @@ pub struct Found {
     pub place: Place,
     /// The kind of the Cloud Map service, if that exists.
     pub kind: Option<ServiceKind>,
-    /// Whether the Service holds the name.
     pub is_holder: bool,
     pub endpoints: Vec<EndpointLine>,
     /// Facts that may surprise the reader.
     pub remarks: Vec<String>,
 }
 
-/// The names of a Service with the fates of its endpoints, as `plan` has recorded them. Its endpoints must have been read.
+/// The names of a Service with the fates of its endpoints, as `plan` has recorded them. Its endpoints must have been
+/// read.
 pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
     let Some(published) = observation.desired.services.get(service) else { return Vec::new() };
     let Ok(claims) = &published.claims else { return Vec::new() };
@@ -324,7 +326,7 @@ impl Fact {
         }
     }
 
-    /// The fact about an instance that has this id or gets it, with the change that the plan makes of it.
+    /// The fact about an instance that has this id or gets it, with its planned change.
     fn of_registered(plan: &Plan, place: &Place, id: &str, held_back: Option<&Reason>) -> Self {
         for change in plan.changes.values().flatten().filter(|change| change.place() == place) {
             let displaced = change.exchange().filter(|exchange| exchange.newcomer == id);
@@ -355,7 +357,7 @@ impl Fact {
     }
 }
 
-/// Pods that listen at another port than the Service, of which the records have none.
+/// Returns a remark if the pods listen on another port than the Service, and the records carry no port.
 fn remarks(kind: Option<ServiceKind>, published: &PublishedService) -> Vec<String> {
     let Some(kind @ ServiceKind::Dns(Records { srv: false, .. })) = kind else {
         return Vec::new();

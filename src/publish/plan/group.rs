@@ -1,6 +1,6 @@
-//! The parts of a cluster that are synced by themselves: the Services that a run covers ([`affected_by`]), the
-//! data that a plan for some of them rests on ([`holds_names_exclusively`]), the groups of Services whose
-//! changes are made together ([`in_groups`]), and the data to read again before the changes of a group are decided
+//! The parts of a cluster that are synced separately: the Services that a run covers ([`affected_by`]), whether other
+//! claims matter to a plan for some of them ([`holds_names_exclusively`]), the groups of Services whose changes are
+//! made together ([`in_groups`]), and the data to read again before the changes of a group are decided
 //! ([`RereadScope`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,21 +15,21 @@ use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
 /// The data to read again before the changes of a group are decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RereadScope {
-    /// The Cloud Map services of the changes, and those whose names the Services hold. Of a name that another Service
-    /// holds a thousand others may be claimants, each with a group of its own.
+    /// The Cloud Map services of the changes, and of the names that the Services hold. Names that they only claim are
+    /// left out: a thousand Services, each in its own group, may claim a name that another Service holds.
     pub keys: BTreeSet<ServiceKey>,
     /// The Services of the group, and those in the marks of instances to remove, with their endpoints.
     pub services: BTreeSet<ServiceRef>,
-    /// Whether the entries of these Cloud Map services, too, have to be of this run.
+    /// Whether the entries of these Cloud Map services must also have been listed in this run.
     pub with_entries: bool,
 }
 
 impl RereadScope {
     /// The data that the changes of a group of `services` depend on.
     ///
-    /// The Cloud Map services of the changes are not enough. A renamed web that is registered has only removals left, all
-    /// under its old name, and whether they may be made depends on its instances under the new one: so all names that it
-    /// holds are read.
+    /// The Cloud Map services of the changes are not enough. If a renamed web is registered under its new name, it has
+    /// only removals left, all under its old name. Whether they may be made depends on its instances under the new
+    /// name, so all names that it holds are read.
     pub fn of<'s, 'a>(
         holders: &Holders,
         services: impl IntoIterator<Item = &'s ServiceRef>,
@@ -47,8 +47,8 @@ impl RereadScope {
         Self { keys, services, with_entries: false }
     }
 
-    /// The data that these changes of a group rest on. In a targeted sync it includes the Services with instances under the
-    /// names that it registers, since one of these may be displaced.
+    /// The data that these changes of a group depend on. In a targeted sync it includes the Services with instances
+    /// under the names under which the group registers, since a registration may displace one of them.
     pub fn of_group<'a>(
         observation: &Observation,
         services: &BTreeSet<ServiceRef>,
@@ -65,14 +65,14 @@ impl RereadScope {
         Self::of(&observation.holders, &services, changes)
     }
 
-    /// An observation with what was read again, and with the holders that follow from it.
+    /// Decides the holders again, on an observation in which this scope was read again.
     pub fn decide(&self, mut observation: Observation) -> Observation {
         observation.decide_holders();
         observation.affected.clone_from(&self.services);
         observation
     }
 
-    /// The part of an observation with these keys and Services, including every claimant.
+    /// The part of an observation with these keys and Services, and with every claimant of the keys.
     pub fn narrow(&self, observation: &Observation) -> Observation {
         let holders = &observation.holders;
         let services = self.keys.iter().filter_map(|key| {
@@ -86,7 +86,7 @@ impl RereadScope {
             account: observation.registry.account.clone(),
         };
         let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
-        // A Service with a mistake in its annotations keeps the names under which a read finds it.
+        // An unclear Service keeps the names under which a read finds its instances.
         let claimants = claimants.chain(holders.unclear());
         let concerned = observation.desired.only(claimants.chain(&self.services));
         let mut namespaces = BTreeMap::new();
@@ -111,9 +111,8 @@ impl RereadScope {
     }
 }
 
-/// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
-/// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
-/// holding it.
+/// Returns the Services whose endpoints and changes a run over `selection` needs: the selected Services, even if only
+/// their marks are left, and the holder of each name that one of them claims or has instances under without holding it.
 pub fn affected_by(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
     let holders = &observation.holders;
     let existing = observation.desired.services.keys().cloned();
@@ -137,9 +136,9 @@ pub fn affected_by(observation: &Observation, selection: &Selection) -> BTreeSet
     affected
 }
 
-/// The additions to Cloud Map as a process knows it, whenever it read that. It leaves out those of which it cannot be sure
-/// that something is missing: instances under other names decide which of several namespaces is meant, and the run before
-/// may have created a service that was `seen` and that no list has shown yet.
+/// Returns the additions that follow from what a process knows of Cloud Map, however old. It leaves out a Service with
+/// an addition that may not be needed: in one of several namespaces of a name, since instances under other names decide
+/// which one is meant, or in an unlisted Cloud Map service that was `seen`, since the run before may have created it.
 pub fn sure_additions(observation: &Observation, seen: &BTreeSet<ServiceKey>) -> ChangesByService {
     let undecided = keys_to_choose_from(observation, |_| true);
     let is_sure = |change: &Change| {
@@ -152,13 +151,12 @@ pub fn sure_additions(observation: &Observation, seen: &BTreeSet<ServiceKey>) ->
     additions
 }
 
-/// Whether each of the affected Services holds all names that it claims: our instances under every key have its marks,
-/// and no other Service's. Otherwise other claims to the name, or instances left under other names, matter and must be
+/// Whether each of these Services holds all names that it claims: every key has instances of ours, and all of these
+/// have its marks. Otherwise the claims of others to the name, or instances left under other names, matter and must be
 /// read.
 ///
-/// A message about shop/web has read shop/web alone. If that asks for `api`, and an older shop/cart does as well, a
-/// plan on the one claim would register shop/web under `api`, and the next full sync would take shop/web for the
-/// holder.
+/// A message about shop/web has read shop/web alone. If shop/web claims `api`, and an older shop/cart does too, a plan
+/// on the one claim would register shop/web under `api`, and the next full sync would treat shop/web as the holder.
 pub fn holds_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
     let holders = &observation.holders;
     services.iter().all(|service| {
@@ -172,7 +170,7 @@ pub fn holds_names_exclusively(observation: &Observation, services: &BTreeSet<Se
 // Groups the changes that are made together. Each Kubernetes Service is a group of its own, so that none waits for
 // another. Two Services are one group only if a removal of one depends on registrations of the other.
 
-/// The changes of a plan in groups, by the first Service of each.
+/// Splits the changes of a plan into groups, in the order of the first Service of each.
 pub fn in_groups(changes: ChangesByService) -> Vec<ChangesByService> {
     let groups = number_groups(&changes);
     let count = groups.iter().max().map_or(0, |last| last + 1);
@@ -183,12 +181,12 @@ pub fn in_groups(changes: ChangesByService) -> Vec<ChangesByService> {
     grouped
 }
 
-/// The number of the group of each Service that has changes, in their order: a Service is in the group of all that it
-/// leads to, step by step.
+/// Returns the number of the group of each Service that has changes, in their order. A chain of waits between two
+/// Services puts them in one group.
 ///
-/// Groups are synced side by side. Say shop/web leaves `old` for `new`, and shop/cart takes `old` over: in a group of its own,
-/// shop/cart could read `new` again before the group of shop/web has registered there, and the instances that shop/web left
-/// under `old` would stay until the next run.
+/// Groups are synced concurrently. Say shop/web leaves `old` for `new`, and shop/cart takes over `old`. In a group of
+/// its own, shop/cart could read `new` before the group of shop/web has registered there, and the instances that
+/// shop/web left under `old` would stay until the next run.
 fn number_groups(changes: &ChangesByService) -> Vec<usize> {
     // Some of the awaited Services may have no changes.
     let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
@@ -230,7 +228,7 @@ mod tests {
         ServiceRef::new("shop", format!("web-{number:05}"))
     }
 
-    /// A removal under the name of each Service, and the Service that it waits for.
+    /// A removal under the name of each Service, with the Service that it waits for.
     fn removals(
         of: impl Iterator<Item = (usize, Option<usize>)>,
     ) -> BTreeMap<ServiceRef, Vec<Change>> {

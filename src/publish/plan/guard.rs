@@ -4,20 +4,21 @@
 //!
 //! ```text
 //! changes ──> loss (per Service) ───────────┐
-//! instances ─> what earlier runs have noted ┴─> verdict ─> the plan without the held removals
+//! instances ─> notes of earlier runs ───────┴─> verdict ─> the plan without the held removals
 //!                                                  └─────> notes, on instances of the held Services
 //! ```
 //!
-//! The comparison of a run is judged, on the instances that each Service had when the run began (`Baseline` in `loss`): what the
-//! run has registered before counts against the loss, and so does what it finds later. If the verdict counts on
-//! registrations, all removals of the run wait until these were tried, and the comparison is judged once more.
+//! The guard judges the comparison of a run, on the instances that each Service had when the run began (`Baseline` in
+//! `loss`). So instances that the run has registered before reduce the loss, and so do instances that it finds later.
+//! If the verdict counts on registrations, all removals of the run wait until these were tried, and the guard judges
+//! again.
 //!
-//! The memory of the guard is a note on each Service that it holds, on one of that Service's own instances (`notes`). It is
-//! written once while the loss is held, after the additions of the run. It counts for six waits, and a full sync that does
-//! not want the loss takes it off.
+//! The memory of the guard is a note for each held Service, on one of that Service's own instances (`notes`). It is
+//! written once while the loss is held, after the additions of the run. It expires after six waits or three periods of
+//! the schedule, whichever is longer. A full sync that plans no such loss removes it.
 //!
-//! Why each Service has its own: if one of 200 held Services had the note of all, a message about another one would read no
-//! note, and 200 messages would carry the loss out. And a full sync in which the pods are back forgets what it noted: an
+//! Why each Service has its own note: if one of 200 held Services had the note of all, a message about another Service
+//! would read no note, and 200 messages would carry out the loss. Why notes are removed when the pods are back: an
 //! accident half an hour later is a new loss.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,7 @@ use crate::guard::{
 };
 use crate::model::{GuardState, Place, ServiceRef};
 
-/// The conditions of a run for its report.
+/// The circumstances that the verdict depends on.
 fn circumstances(observation: &Observation) -> Circumstances {
     Circumstances {
         guard: observation.rules.guard,
@@ -45,7 +46,8 @@ fn circumstances(observation: &Observation) -> Circumstances {
     }
 }
 
-/// All instances of the cluster when the run began; in a targeted sync, those of the Services that the sync covers.
+/// The quantities that the loss is measured on. The instances are those of the cluster when the run began; in a
+/// targeted sync, those of the Services that the sync covers.
 fn measure(observation: &Observation) -> Measure {
     let baseline = observation.baseline.as_ref().map(|baseline| baseline.instances);
     Measure {
@@ -56,8 +58,9 @@ fn measure(observation: &Observation) -> Measure {
     }
 }
 
-/// The Services that keep their names from others, since the guard holds their instances. Once the wait is over a full
-/// sync lets the loss pass: then the name is not empty until the next Service has an instance.
+/// The Services whose names no other Service gets, since the guard holds their instances. Once the wait is over, a full
+/// sync lets the loss pass, and the name goes to the next Service. The old instances then stay until that Service has
+/// one.
 pub fn held_services(observation: &Observation) -> BTreeSet<ServiceRef> {
     let mut held = sightings(observation);
     held.retain(|_, sighting| match observation.extent {
@@ -68,9 +71,8 @@ pub fn held_services(observation: &Observation) -> BTreeSet<ServiceRef> {
     held.into_keys().collect()
 }
 
-/// Whether the guard would hold removals of a judged plan if every registration failed. Registrations that offset a
-/// loss are made before any removal, and Cloud Map can refuse them: then the removals are judged again when all
-/// registrations were tried.
+/// Whether the guard would hold removals of a judged plan if every registration failed. Cloud Map can refuse
+/// registrations that offset a loss, so the removals wait until all were tried, and are then judged again.
 pub fn counts_on_additions(observation: &Observation, plan: &Plan) -> bool {
     if observation.look != Look::Comparison || observation.extent == Extent::Part {
         return false;
@@ -82,8 +84,8 @@ pub fn counts_on_additions(observation: &Observation, plan: &Plan) -> bool {
 /// Takes the removals that the guard holds out of a finished plan, and adds the reason.
 ///
 /// One judgement is not enough. If all 200 pods of a cluster are replaced, the first plan registers 200 instances and
-/// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So such
-/// a plan is judged again when its registrations are done, by what each Service had before the run.
+/// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So
+/// such a plan is judged again when its registrations are done, on the instances that each Service had before the run.
 pub fn restrain(observation: &Observation, plan: &mut Plan) {
     let offset = match observation.look {
         Look::Comparison => Offset::Planned,
@@ -103,7 +105,8 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         if let Some(verdict) = &verdict {
             without_note = add_notes(observation, verdict, &sightings, &notes, plan);
         }
-        // A run that read only a part takes no note off, nor one of which the second judgement may hold the noted loss.
+        // A run that did not read everything removes no note. Nor does a run whose second judgement may hold the noted
+        // loss.
         let is_final = verdict.is_some() || !counts_on_additions(observation, plan);
         if is_final && measure.unread == 0 {
             let is_held = |service: &ServiceRef| {
@@ -116,15 +119,15 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         keep_names(observation, &verdict.held, plan);
         let status = Arc::new(GuardStatus { without_note, ..verdict.status(run) });
         hold_back(&held, &status, plan);
-        // A loss within the limits that is left to the full sync is nothing to decide for a person.
+        // A loss within the limits that is left to the full sync needs no decision by a person.
         let is_left =
             status.verdict.state == GuardState::LeftToFullSync && !status.exceeds_limits();
         plan.guard = (!is_left).then_some(status);
     }
 }
 
-/// Takes the held removals out of a plan. If a part of a Service's loss passes, the instance with its note is among those
-/// that stay.
+/// Takes the held removals out of a plan. If a part of a Service's loss passes, the instance with its note is among
+/// those that stay.
 fn take_held(observation: &Observation, verdict: &Verdict, plan: &mut Plan) -> Vec<Change> {
     let passed = |service: &ServiceRef| verdict.passed.get(service).map_or(0, |loss| loss.lost);
     let mut may_go: BTreeMap<ServiceRef, usize> =
@@ -140,9 +143,9 @@ fn take_held(observation: &Observation, verdict: &Verdict, plan: &mut Plan) -> V
     plan.take(is_held).into_iter().map(|(_, change)| change).collect()
 }
 
-/// Plans the notes of the losses that this run has seen first. A confirmed loss is noted as one that was seen for the
-/// whole wait, on an instance that goes: if the run is cut short, the next one lets the rest pass too. Returns the held
-/// Services that have no room for a note.
+/// Plans the notes of the losses that this run is the first to see. A confirmed loss is noted as if first seen a whole
+/// wait ago, on an instance that the plan removes: if the run is cut short, the next run lets the rest of the loss pass
+/// too. Returns the held Services that have no room for a note.
 fn add_notes(
     observation: &Observation,
     verdict: &Verdict,
@@ -181,11 +184,11 @@ fn add_notes(
     without_note
 }
 
-/// Gives the names of the held Services to nobody else: what another Service would register under one that it has no
-/// instance under waits until the loss is decided.
+/// Keeps the names of the held Services from others. If another Service has no instance under such a name, its
+/// registrations there are held back until the loss is decided.
 ///
-/// If shop/new asks for `web` while the 200 pods of shop/web seem to be gone, callers of `web` would reach other pods
-/// by the accident that the guard is to hold.
+/// If shop/new claims `web` while the 200 pods of shop/web seem to be gone, the accident that the guard should contain
+/// would lead callers of `web` to other pods.
 fn keep_names(observation: &Observation, held: &Losses, plan: &mut Plan) {
     for key in observation.registry.services.keys() {
         let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
@@ -215,7 +218,7 @@ fn keep_names(observation: &Observation, held: &Losses, plan: &mut Plan) {
 }
 
 impl Plan {
-    /// Says of these held Services that their loss could not be noted.
+    /// Adds to the guard's status that the loss of these held Services could not be noted.
     pub fn without_notes(&mut self, services: BTreeSet<ServiceRef>) {
         let Some(guard) = self.guard.as_ref().filter(|guard| guard.verdict.state.holds()) else {
             return;
@@ -232,7 +235,7 @@ impl Plan {
     }
 }
 
-/// One line for each Service and Cloud Map service.
+/// Adds a line for each Service and Cloud Map service with held removals.
 fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     let mut stay: BTreeMap<(&ServiceRef, &Place), Vec<&Change>> = BTreeMap::new();
     for change in held {

@@ -1,8 +1,8 @@
-//! The identity of an instance in a Cloud Map service, the id of a new one, and the attributes to register one of ours
-//! again, with Cloud Map's limits for them.
+//! The identity of an instance in a Cloud Map service, the id of a new instance, and the attributes that register an
+//! instance of ours again, with Cloud Map's limits for attributes.
 //!
-//! The probable owner of a foreign instance is reported to people, and an adoption leaves instances that ECS may have
-//! registered. Nothing else is decided by it: only [`Owner::owns`] decides whether this function may change an instance.
+//! The probable owner of a foreign instance is for reports and remarks, and for adoptions, which leave out instances
+//! that ECS may have registered. Only [`Owner::owns`] decides whether this function may change an instance.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,8 +24,8 @@ pub struct Identity {
     pub ipv6: Option<Ipv6Addr>,
     /// `None` except in HTTP and SRV services.
     pub port: Option<u16>,
-    /// The Service's port that leads to it, if the instance is exported: two of them may lead to one port of a pod. Boxed,
-    /// since most instances have none, and a plan has one identity for each.
+    /// The Service's port that leads to an exported instance: two ports of a Service may lead to one port of a pod.
+    /// Boxed, since most instances have none, and a plan has an identity for each instance.
     pub service_port: Option<Box<PortOfService>>,
 }
 
@@ -80,8 +80,8 @@ pub fn hash_of(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
 
-/// Whether we set and repair an attribute of an instance of ours. A mark lists the attributes from annotations. All other
-/// attributes were added by hand.
+/// Whether this function sets and repairs an attribute of its instances. A mark lists the attributes from annotations.
+/// All other attributes were added by hand.
 pub(super) fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
     let annotated =
@@ -116,7 +116,7 @@ impl Attributes {
         rewritten
     }
 
-    /// The limit of Cloud Map that they exceed: 30 custom attributes, 5,000 characters in all.
+    /// The limit of Cloud Map that the attributes exceed: 30 custom attributes, or 5,000 characters in all.
     pub fn beyond_limits(&self) -> Option<String> {
         self.beyond(MAX_ATTRIBUTES, MAX_CHARACTERS)
     }
@@ -158,9 +158,10 @@ impl Attributes {
         }
     }
 
-    /// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the keys of their service.
-    /// A UUID is certain only with the place that ECS writes for each task, which instances of ours have, too. An instance
-    /// with marks is never of ECS: an annotation may give a pod the keys of a task.
+    /// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the `ECS_` keys of
+    /// their service. A UUID as the id is a sure sign only together with the zone and Region that ECS writes for each
+    /// task, which instances of ours have, too. An instance with marks is never ECS's: an annotation may give a pod the
+    /// keys of a task.
     pub fn is_of_ecs(&self, id: &str) -> bool {
         if self.has_marks() {
             return false;
@@ -172,8 +173,8 @@ impl Attributes {
             || has(AVAILABILITY_ZONE) && has(REGION) && self.may_be_of_ecs(id)
     }
 
-    /// Whether ECS may have registered the instance: its id is a UUID, as those of tasks were for years, and other tools
-    /// may use such ids, too.
+    /// Whether ECS may have registered the instance: its id is a UUID. The ids of tasks were UUIDs for years, but other
+    /// tools may use them, too.
     pub fn may_be_of_ecs(&self, id: &str) -> bool {
         is_uuid(id) && !self.has_marks()
     }
@@ -200,7 +201,8 @@ fn is_hexadecimal(text: &str, length: usize) -> bool {
 }
 
 impl Endpoint {
-    /// Whether an endpoint is registered: a ready one, or a terminating one that serves if the Service keeps it.
+    /// Whether an endpoint is registered: it is ready, or it terminates and still serves, and the Service keeps such
+    /// endpoints.
     pub fn is_published(&self, claims: &Claims) -> bool {
         match self.health() {
             Health::Ready => true,

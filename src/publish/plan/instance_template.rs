@@ -1,6 +1,6 @@
-//! The instances of one endpoint in one Cloud Map service, derived from the service's records, the ports, and the addresses
-//! that may be published. An annotated Service has one for each annotated port, an exported one for each address and each
-//! port of the Service, with the attributes of AWS's controller.
+//! The instances of one endpoint in one Cloud Map service, derived from the service's records, the ports, and the
+//! addresses that may be published. An annotated Service has one for each annotated port. An exported Service has one
+//! for each address and each port of the Service, with the attributes of AWS's controller.
 
 use std::net::IpAddr;
 
@@ -23,21 +23,21 @@ const MOST_PORTS: usize = 300;
 #[derive(Clone, Copy, Debug)]
 pub struct InstanceTemplate<'a> {
     pub kind: ServiceKind,
-    /// Whether Route 53 checks the health of the instances. It needs their port, and an address that it can call.
+    /// Whether Route 53 checks the health of the instances. This needs their port, and an address that it can call.
     pub is_checked: bool,
     pub published: &'a PublishedService,
     pub claims: &'a Claims,
-    /// The addresses that may be published.
+    /// The addresses that may be published, and the allowed maximum of instances.
     pub permit: NamePermit<'a>,
 }
 
-/// The reason why an instance cannot be derived, and the addresses of it.
+/// The reason why an instance cannot be derived, and its addresses.
 type Unfit = (Reason, Vec<IpAddr>);
 
 /// The instances of one endpoint.
 #[derive(Debug, Default)]
 pub struct EndpointInstances {
-    /// One, or one for each port.
+    /// One, or one for each port; of an export, one for each address and port.
     pub instances: Vec<(Identity, Attributes)>,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
@@ -46,8 +46,8 @@ pub struct EndpointInstances {
 }
 
 impl InstanceTemplate<'_> {
-    /// The instances of an endpoint: of an annotated Service one with both address families if the records have both,
-    /// and one for each port if ports distinguish instances. `marks` are those of the Service, in this Region.
+    /// Returns the instances of an endpoint, one for each port if ports distinguish instances. An instance of an
+    /// annotated Service has both address families if the records have both. `marks` are the Service's.
     pub fn fit(&self, endpoint: &Endpoint, marks: &Attributes, region: &str) -> EndpointInstances {
         let (publishable, mut fit) = self.publishable(endpoint);
         if publishable.addresses().next().is_none() {
@@ -67,7 +67,8 @@ impl InstanceTemplate<'_> {
                     fit.instances.push((identity, attributes));
                 }
                 Err((reason, mut addresses)) => {
-                    // An address that the records do not have keeps no instance, if another must not be published.
+                    // If another address must not be published, an address that the records cannot carry keeps no
+                    // instance.
                     addresses.retain(|address| are_all_allowed || self.carries(*address));
                     fit.held_back.push(reason);
                     fit.unclear.extend(addresses);
@@ -158,14 +159,14 @@ impl InstanceTemplate<'_> {
         (allowed, EndpointInstances { instances: Vec::new(), held_back, unclear })
     }
 
-    /// The annotated or the allowed maximum of instances, with the source of the number.
+    /// The smaller of the annotated and the allowed maximum of instances, with its source.
     pub fn maximum(&self) -> Option<(usize, SetBy)> {
         let annotated = self.claims.maximum.map(|count| (count, SetBy::Annotation));
         let allowed = self.permit.maximum().map(|count| (count, SetBy::NamePolicy));
         annotated.into_iter().chain(allowed).min()
     }
 
-    /// The most instances that the endpoints of an annotated Service can be here.
+    /// The largest number of instances that the endpoints of an annotated Service can have here.
     pub fn most_instances(&self) -> usize {
         let endpoints = self.published.read_endpoints().iter();
         let endpoints = endpoints.filter(|endpoint| endpoint.is_published(self.claims)).count();
@@ -208,7 +209,7 @@ impl InstanceTemplate<'_> {
         }
     }
 
-    /// Whether the records have addresses of this family.
+    /// Whether the service's records can carry an address of this family.
     fn carries(&self, address: IpAddr) -> bool {
         match self.records() {
             Some(records) if !records.srv && address.is_ipv4() => records.a,

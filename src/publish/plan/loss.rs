@@ -1,9 +1,9 @@
 //! The loss of each Kubernetes Service: how many fewer of our instances would be registered for it in all of Cloud Map.
-//! New registrations offset removals, so a rolling restart and a rename lose nothing. An instance that passes to another
-//! Service in place is still found, and is no loss of the former either. A removal that waits for a registration that this
-//! run does not make is not carried out in this run, and counts in the run that makes it.
+//! New registrations offset removals, so a rolling restart and a rename lose nothing. An instance that passes to
+//! another Service in place can still be discovered, so it is no loss of the former Service. A removal that waits for a
+//! registration which this run does not make counts in the run that carries it out.
 //!
-//! All losses of a run are measured on the instances that each Service had when it began, the [`Baseline`].
+//! All losses of a run are measured on the instances that each Service had when the run began, the [`Baseline`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use crate::model::{Attributes, InstanceKey, Owner, Registry, ServiceRef};
 /// The instances of a cluster when a run began: the loss of the run is measured on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline {
-    /// The number of all.
+    /// The number of all instances.
     pub instances: usize,
-    /// The number of those of each Service.
+    /// The number of instances of each Service.
     before: BTreeMap<ServiceRef, usize>,
 }
 
 impl Baseline {
-    /// That of an observation, without the instances that the run has registered.
+    /// The baseline of an observation, without the instances that the run has registered.
     pub fn of(observation: &Observation, registered: &BTreeSet<InstanceKey>) -> Self {
         let mut before = BTreeMap::new();
         let mut new = 0;
@@ -39,8 +39,8 @@ impl Baseline {
         Self { instances: count_instances(observation).saturating_sub(new), before }
     }
 
-    /// Takes in that a change passes an instance in place to another Service. That is no loss of the former one: clients
-    /// still find the instance.
+    /// Accounts for a change that passes an instance to another Service in place. This is no loss of the former
+    /// Service: clients still find the instance.
     pub fn pass_on(&mut self, registry: &Registry, owner: &Owner, change: &Change) {
         let service_of = |attributes: &Attributes| owner.service_of(attributes);
         if let Change::Rewrite { place, instance, attributes, exchange: None, .. } = change
@@ -63,7 +63,7 @@ pub fn count_instances(observation: &Observation) -> usize {
         let marked = observation.count_marked(key).into_iter();
         let marked = marked.filter(|(service, _)| counts(service));
         let marked: usize = marked.map(|(_, count)| count).sum();
-        // Of those that were read in an earlier run some may have gone since.
+        // Some instances that an earlier run read may be gone since.
         let is_old = service.read_before.is_some();
         let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
         marked.min(most.unwrap_or(usize::MAX))
@@ -71,7 +71,7 @@ pub fn count_instances(observation: &Observation) -> usize {
     instances.sum()
 }
 
-/// The instances of one Service.
+/// The numbers from which the loss of one Service follows.
 #[derive(Default)]
 struct LossTally {
     present: usize,
@@ -91,7 +91,8 @@ pub enum Offset {
     Made,
 }
 
-/// The losses of a plan: the instances that each Service had and loses, but for those that offset the loss.
+/// Returns the losses of a plan: the instances that each Service had and loses, less the registrations that offset
+/// them.
 pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses {
     let is_planned = offset == Offset::Planned;
     let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
@@ -139,7 +140,7 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
         let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
         let left = (present + came).saturating_sub(gone + passed_on);
         let was_read = observation.desired.was_read(&service);
-        // A full sync says what it could not note.
+        // A full sync reports a loss that it could not note.
         let has_room =
             observation.extent != Extent::Part || notes::is_room_for(observation, &service);
         Some((service, Loss { lost, left, was_read, has_room }))
@@ -148,8 +149,9 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
 }
 
 impl Offset {
-    /// Whether a removal counts: its wait may end in this run. When all registrations are done, only removals that wait
-    /// for nothing count; the others are judged in the run in which their wait has ended.
+    /// Whether a removal counts: it waits for nothing, or its wait may end in this run. When all registrations were
+    /// tried, only removals that wait for nothing count; the others are judged in the run in which their wait has
+    /// ended.
     fn counts(self, removal: &Change, plan: &Plan) -> bool {
         let waits = removal.waits_for().is_some();
         let is_awaited = |service| registers(service, plan);

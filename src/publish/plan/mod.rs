@@ -1,6 +1,6 @@
-//! Decides. [`plan`] compares the claims of a cluster with the contents of Cloud Map and returns the changes and the
-//! requests that are held back, each with its reason. It is pure: no clock, client or log, so every rule of the
-//! reconcile is a table of cases here, and applying a plan needs no decision.
+//! The rules of a sync. [`plan`] compares the claims of a cluster with the contents of Cloud Map and returns the
+//! changes and the requests that are held back, each with its reason. It is pure: no clock, client or log, so every
+//! rule of the reconcile is a table of cases here, and applying a plan needs no decision.
 //!
 //! ```text
 //! Desired ──> claims (holders of a name) ──> wanted ──> compare ──> removals
@@ -8,25 +8,27 @@
 //! Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── policy
 //! ```
 //!
-//! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the installation; a
-//!   [`Plan`] has `change`s and requests that are held back for a `reason`.
-//! - Names: `claims` of `names`, which may be denied, and the `namespaces` that these are in.
-//! - Instances: an `instance_template` makes them of endpoints, `wanted` is all of the holder, with ours that are there, each
-//!   with its `identity`; `compare` finds the differences.
-//! - Cloud Map services: `services` creates and updates them; those that are `unread` are never treated as empty.
-//! - Instances of other owners: `neighbours` compares what they have with what ours have.
-//! - Removals: `removals` decides which instances leave, why, and what each waits for; `permit` has those that a run may make.
-//! - `group` has the Services whose changes are made together, and plans for some of them; `refusals` are changes that are
-//!   not tried again yet.
+//! - Input and output: an [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the
+//!   installation. A [`Plan`] has the `change`s, and the requests that are held back for a `reason`.
+//! - Names: `claims` decides the holder of each name, `names` whether a Service may claim it, and `namespaces` which
+//!   namespace it is in.
+//! - Instances: `instance_template` derives instances from endpoints. `wanted` has all instances that the holder of a
+//!   name wants, and matches ours with them by `identity`. `compare` finds the differences.
+//! - Cloud Map services: `services` creates and updates them. A service that is `unread` is never treated as empty.
+//! - Instances of other owners: `neighbours` compares ours with them.
+//! - Removals: `removals` decides which instances leave, why, and what each removal waits for. `permit` has the
+//!   instances that a run may take away.
+//! - `group` finds the Services whose changes are made together. `refusals` has the changes that Cloud Map refused and
+//!   that are not sent again yet.
 //! - `orphans` counts the instances of clusters that are not configured.
 //! - `guard` judges the `loss` of each Service, and remembers it by `notes`.
-//! - `aws` has the names that belong to AWS's controller.
-//! - No claim requests the changes of `adopt`, `purge` and `records`.
+//! - `aws` detects the names that belong to AWS's controller.
+//! - `adopt`, `purge` and `records` plan changes that no claim requests.
 //! - For people: the `fate` of each endpoint.
 //!
-//! Removals are decided twice. The comparison of all that a run is about gives the [`Permits`], as far as the guard lets the
-//! loss pass. The second plan is that of one group, on a read after its additions have ended: what it removes as well, and
-//! what waits for nothing, goes.
+//! Every removal is decided twice. The comparison of everything that a run covers gives the [`Permits`] for the
+//! removals that the guard lets pass. Then each group plans again, on a read after its additions have ended. A removal
+//! is made if it has a permit, and if this second plan has it as well, without a wait.
 
 mod adopt;
 mod aws;
@@ -88,12 +90,12 @@ pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
 
-/// Compares desired and actual state of the affected Services, whose endpoints must have been read.
+/// Compares the desired and the actual state of the affected Services, whose endpoints must have been read.
 pub fn plan(observation: &Observation) -> Plan {
     plan_with(observation, None)
 }
 
-/// The same plan with a record of the fate of each endpoint of one Service.
+/// Returns the same plan as [`plan`], with a record of the fate of each endpoint of one Service.
 pub fn explained(observation: &Observation, service: &ServiceRef) -> Plan {
     plan_with(observation, Some(Fates::of(service)))
 }
@@ -110,7 +112,7 @@ fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
     plan.in_order()
 }
 
-/// The same before the guard has judged it.
+/// Returns the plan before the guard judges it.
 fn unjudged(observation: &Observation, fates: Option<Fates>) -> Plan {
     let held_back = observation.holders.held_back(observation);
     let mut plan = Plan { held_back, fates, ..Plan::default() };
@@ -166,7 +168,7 @@ impl Plan {
     }
 }
 
-/// The purpose of changes.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug)]
 pub enum Task<'a> {
     /// Cloud Map is made to match the cluster.
@@ -175,12 +177,11 @@ pub enum Task<'a> {
     Adopt(&'a Adoption),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
-    /// The records of a member become those that are wanted.
+    /// The records of a member are made equal to the wanted ones.
     Records(&'a WantedRecords),
 }
 
 impl Task<'_> {
-    /// Whether Cloud Map is made to match the cluster.
     pub fn is_sync(&self) -> bool {
         matches!(self, Self::Sync)
     }

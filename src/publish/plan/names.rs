@@ -1,6 +1,6 @@
 //! A name in Cloud Map that a Service claims, and whether the Service may claim it.
 //!
-//! `NAME_POLICY` has the names that each Service may claim, with which addresses and how many instances. Its rules only
+//! `NAME_POLICY` says which names each Service may claim, with which addresses and how many instances. Its rules only
 //! allow. The first rule for a cluster and Kubernetes namespace decides alone, and a Service without a rule may claim
 //! nothing. A claim that is not allowed holds no name, causes no conflict, and counts as ended.
 //!
@@ -20,7 +20,7 @@ impl Observation {
     /// The key of a name that a Service claims.
     ///
     /// # Errors
-    /// Returns an error if no namespace matches, or several of which none was chosen.
+    /// Returns an error if no namespace matches, or if several match and none was chosen.
     pub fn key(
         &self,
         service: &ServiceRef,
@@ -56,7 +56,7 @@ impl Observation {
     }
 }
 
-/// The remark on a name that ends in the name of its DNS namespace. In an HTTP namespace a name may be any.
+/// The remark on a name that ends in the name of its DNS namespace. In an HTTP namespace any name will do.
 pub fn repeated_namespace(observation: &Observation, key: &ServiceKey) -> Option<Reason> {
     let namespace = observation.registry.namespaces.get(&key.namespace)?;
     if namespace.kind != NamespaceKind::Dns {
@@ -90,7 +90,6 @@ pub enum Denial {
     NoRule {
         /// The Kubernetes namespace.
         namespace: String,
-        /// The cluster's name.
         cluster: String,
     },
     /// The rule that applies allows other names.

@@ -1,9 +1,10 @@
 //! The Cloud Map namespace of a name that a Service claims.
 //!
-//! Several namespaces may have the name that a Service refers to: private DNS namespaces of several VPCs, or one that
-//! another account shares beside an own one. The Service's registered instances decide first, so that a namespace that is
-//! new moves nothing, then the only Cloud Map service of the name. A missing namespace is created together with its first
-//! service, if the installation allows it: an HTTP namespace, since that needs no VPC and no domain.
+//! Several namespaces may have the name that a Service refers to: private DNS namespaces of several VPCs, or one of
+//! this account and one that another account shares. The Service's registered instances decide first, so that a new
+//! namespace moves no instances, and then the only Cloud Map service of the name. A missing namespace is created
+//! together with its first service, if the installation allows it. It is an HTTP namespace, since that needs no VPC and
+//! no domain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,11 +30,11 @@ struct Ambiguous<'a> {
 }
 
 /// Chooses the namespace of each name that may be in several: the one with instances of the Service, else the only one
-/// with a Cloud Map service of the name. If only a part of the cluster or of Cloud Map was read, or if older reads count,
-/// the instances of the Service alone decide.
+/// with a Cloud Map service of the name. If the run covers only a part of the cluster, or if some Cloud Map services
+/// were never read, only the instances of the Service decide.
 ///
-/// No other sign decides. Say the pods of shop/web go to zero in a namespace that another account shares, in which
-/// callers ask: if the function's own namespace were preferred, the pods would come back in the wrong one.
+/// No other sign decides. Say the pods of shop/web go to zero, in a namespace that another account shares and that
+/// callers query: if the function's own namespace were preferred, the pods would come back in the wrong namespace.
 pub fn choose(observation: &Observation) -> ChosenNamespaces {
     let is_part = !observation.extent.is_whole() || !observation.registry.is_whole();
     let mut chosen = ChosenNamespaces::new();
@@ -54,7 +55,8 @@ pub fn choose(observation: &Observation) -> ChosenNamespaces {
     chosen
 }
 
-/// All keys that the names of Services may have, if they may be in several namespaces.
+/// Returns every key that a name may have, for the names of the Services for which `is_asked` is true and that may be
+/// in several namespaces.
 pub fn keys_to_choose_from(
     observation: &Observation,
     is_asked: impl Fn(&ServiceRef) -> bool,
@@ -86,7 +88,7 @@ fn services_by_namespace(observation: &Observation) -> Registered<'_> {
 }
 
 impl<'a> Ambiguous<'a> {
-    /// The first namespace in which the Service has instances under the name, or else under any.
+    /// The first namespace in which the Service has instances under the name, or else under any name.
     fn with_instances(
         &self,
         observation: &Observation,
@@ -106,8 +108,8 @@ impl<'a> Ambiguous<'a> {
     }
 }
 
-/// The only namespace with a Cloud Map service of the name. None if a service of the name could not be read: it may
-/// have instances of the Service.
+/// The only namespace with a Cloud Map service of the name. `None` if one of these services could not be read, unless
+/// IAM denied it: it may have instances of the Service.
 fn only_with_service<'a>(
     observation: &Observation,
     name: &ServiceName,
@@ -126,7 +128,7 @@ fn only_with_service<'a>(
     only
 }
 
-/// The remark on a Service with a name whose namespace its instances alone decide. Only a run that read everything can
+/// The remark on a Service with a name whose namespace only its instances decide. Only a run that read everything can
 /// tell.
 pub fn remark(observation: &Observation, service: &ServiceRef) -> Option<Reason> {
     let mut chosen = observation.desired.namespaces.get(service)?.iter();
@@ -146,7 +148,7 @@ pub fn remark(observation: &Observation, service: &ServiceRef) -> Option<Reason>
     })
 }
 
-/// The ids of the namespaces that claims of the cluster may mean.
+/// The ids of the namespaces that claims of the cluster may refer to.
 pub fn claimed(observation: &Observation) -> BTreeSet<String> {
     let claims = observation.desired.all_claims();
     let found = claims.flat_map(|claims| observation.registry.candidates(&claims.namespace));
@@ -172,7 +174,8 @@ pub fn expect_missing(observation: &mut Observation) {
     }
 }
 
-/// A problem with a namespace, with the reason why a missing one is not created, or if the choice is left to a full sync.
+/// Completes a problem with a namespace: why a missing one is not created, or whether a full sync chooses among
+/// several.
 pub fn explained(
     observation: &Observation,
     mut problem: UnresolvedNamespace,

@@ -1,18 +1,18 @@
 //! Compares the instances of a Service with its neighbours: the instances of other owners under the same name. Callers
-//! rely on what all neighbours have in common: they dereference `AWS_INSTANCE_PORT`, they filter by `ECS_SERVICE_NAME`,
-//! they connect over IPv6. An instance without it is never called, or breaks its caller. A difference is one remark on the
-//! name, with the annotations that end it, and holds nothing back.
+//! rely on properties that all neighbours have: they read `AWS_INSTANCE_PORT`, filter by `ECS_SERVICE_NAME`, or connect
+//! over IPv6. An instance without such a property is never called, or breaks its caller. All differences are one remark
+//! on the name, with the annotations that remove them. It holds nothing back.
 //!
 //! The rule:
 //! - The port counts if every neighbour has one and no instance of the Service does.
-//! - Any other attribute counts if every neighbour has it with one value, no instance of the Service has it, and the
-//!   annotation `attributes` may set it. An ECS task or an instance of an unknown owner has to be among the neighbours:
-//!   annotations of another cluster are its own choice, as `color=green` is, and other controllers keep their books in
-//!   attributes.
+//! - Any other attribute counts if every neighbour has it with the same value, no instance of the Service has it, and
+//!   the annotation `attributes` may set it. An ECS task or an instance of an unknown owner must be among the
+//!   neighbours: the annotations of another cluster, such as `color=green`, are its own choice, and other controllers
+//!   keep internal data in attributes.
 //! - The address family counts if no neighbour has an address of a family that the Service's instances have.
 //!
-//! So nothing is reported that no annotation ends, such as the place or the health of a task, or by which no caller could
-//! select all neighbours, such as an attribute with a value for each of them.
+//! So a difference is not reported if no annotation removes it, such as the place or the health of a task, or if no
+//! caller could select all neighbours by it, such as an attribute with another value on each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -32,20 +32,20 @@ const HOST_OF_TASK: &str = "EC2_INSTANCE_ID";
 /// The longest value of the annotation `attributes` in a remark, in characters.
 const LONGEST_ANNOTATION: usize = 600;
 
-/// The most keys of attributes in a remark, which its annotation has in full.
+/// The most attribute keys that a remark lists. Its annotation has all of them.
 const MOST_KEYS: usize = 5;
 
 /// The most ports of a Service in a remark.
 const MOST_PORTS: usize = 5;
 
-/// What all instances of other owners under a name have in common.
+/// The properties that all instances of other owners under a name have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbours<'a> {
     /// The attributes with one value that an annotation may set.
     attributes: BTreeMap<&'a str, &'a str>,
-    /// Their ports; `None` if one of them has no port.
+    /// The ports of all instances; `None` if an instance has no port.
     ports: Option<BTreeSet<u16>>,
-    /// The families of their addresses; `None` if one of them has no address, as an alias.
+    /// The families of all addresses; `None` if an instance, such as an alias, has no address.
     families: Option<BTreeSet<Family>>,
 }
 
@@ -55,11 +55,11 @@ pub struct ServiceInstances<'a> {
     pub claims: &'a Claims,
     /// The attributes with which its endpoints are to be registered.
     pub wanted: Vec<&'a Attributes>,
-    /// The attributes that were added to registered ones by hand, and stay.
+    /// The keys of the attributes that were added to registered instances by hand, and stay.
     pub added_by_hand: BTreeSet<&'a str>,
 }
 
-/// What the neighbours of a Service's instances have in common and these lack.
+/// The properties that all neighbours have, and that the Service's instances lack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NeighbourDifference {
     /// The keys of the attributes.
@@ -78,7 +78,7 @@ impl<'a> Neighbours<'a> {
         Self::of(&foreign.map(|(id, attributes)| (&**id, attributes)).collect::<Vec<_>>())
     }
 
-    /// Those of these instances by id; `None` if there are none.
+    /// The common properties of these instances, each given with its id; `None` if there are no instances.
     fn of(instances: &[(&str, &'a Attributes)]) -> Option<Self> {
         let (_, first) = instances.first()?;
         let are_selected = instances.iter().any(|(id, attributes)| {
@@ -104,13 +104,13 @@ impl<'a> Neighbours<'a> {
         Some(Self { attributes, ports, families })
     }
 
-    /// Whether all of them have a port.
+    /// Whether all neighbours have a port.
     pub(super) fn have_ports(&self) -> bool {
         self.ports.is_some()
     }
 
-    /// The difference of a Service's instances; `None` if there is none. Without an instance nothing is compared, and the
-    /// attributes of an export are not for its owner to choose.
+    /// The difference of a Service's instances; `None` if there is none. A Service without instances is not compared.
+    /// Nor is an export, since its owner does not choose the attributes.
     pub(super) fn difference_to(&self, ours: &ServiceInstances) -> Option<NeighbourDifference> {
         if ours.wanted.is_empty() || ours.published.export.is_some() {
             return None;
@@ -147,7 +147,7 @@ impl<'a> Neighbours<'a> {
 }
 
 impl ServiceInstances<'_> {
-    /// Whether one of them has the attribute after the plan.
+    /// Whether one of the instances has the attribute after the plan.
     fn have(&self, key: &str) -> bool {
         self.added_by_hand.contains(key)
             || self.wanted.iter().any(|attributes| attributes.contains_key(key))
@@ -158,8 +158,8 @@ fn families_of(attributes: &Attributes) -> BTreeSet<Family> {
     Identity::of(attributes, false).addresses().map(Family::of).collect()
 }
 
-/// Whether the annotation `attributes` has a form for the attribute: pairs are separated by commas, and spaces around
-/// them are left out.
+/// Whether the annotation `attributes` can express the attribute: it separates pairs by commas, and trims the spaces
+/// around them.
 fn can_be_annotated(key: &str, value: &str) -> bool {
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     let is_key = !key.is_empty() && !key.contains([' ', '=', ',']) && is_plain(key);
@@ -167,7 +167,7 @@ fn can_be_annotated(key: &str, value: &str) -> bool {
     is_key && is_value && !is_reserved(key) && key != HOST_OF_TASK
 }
 
-/// The annotation that names a port of the Service: those that lead to a port of the neighbours, or any.
+/// The annotation for a port of the Service. It names the ports that lead to a port of a neighbour, or else all ports.
 fn port_annotation(neighbours: &BTreeSet<u16>, published: &PublishedService) -> String {
     let leads_to_one = |port: &&ServicePort| {
         let mut endpoints = published.read_endpoints().iter();
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// A Service whose ports lead to other ones of its endpoint: name, number and target.
+    /// A Service with these ports, and an endpoint: name, number and target.
     fn published(ports: &[(&str, u16, u16)]) -> PublishedService {
         let targets = ports.iter().map(|(name, _, target)| ((*name).to_owned(), *target));
         let ports_of_pod = Arc::new(targets.collect());
@@ -263,7 +263,7 @@ mod tests {
     const TASK: &str = "4 AWS_INIT_HEALTH_STATUS=HEALTHY AVAILABILITY_ZONE=eu-central-1a REGION=eu-central-1 \
                         EC2_INSTANCE_ID=i-0 ECS_SERVICE_NAME=web";
 
-    /// The difference of instances with these attributes to neighbours with those.
+    /// The difference of instances with the attributes `ours` from `neighbours`.
     fn difference(neighbours: &[&str], ours: &[&str], published: &PublishedService) -> String {
         let neighbours: Vec<Attributes> = neighbours.iter().map(|text| attributes(text)).collect();
         let neighbours: Vec<_> = neighbours.iter().map(|attributes| ("id", attributes)).collect();

@@ -1,6 +1,7 @@
-//! The guard's notes. The loss of a Service that a full sync holds is noted on one of that Service's own instances, as a
-//! mark: so whoever reads the instances that would be lost reads the note as well. A note counts only on an instance with
-//! the marks of its Service, and goes with it. Instances of other owners never get one.
+//! The guard's notes. A full sync that holds the loss of a Service writes a note on one of that Service's own
+//! instances, as a mark. So a run that reads the instances that would be lost reads the note as well. A note counts
+//! only on an instance with the marks of its Service, and disappears with it. Instances of other owners never get a
+//! note.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,7 @@ fn noted(observation: &Observation) -> impl Iterator<Item = Noted<'_>> {
     })
 }
 
-/// What full syncs have seen of the loss of each Service, as far as its notes count: the oldest of them.
+/// Returns the oldest sighting of each Service's loss, from the notes that have not expired.
 pub fn sightings(observation: &Observation) -> Sightings {
     let mut sightings = Sightings::new();
     for Noted { service, text, .. } in noted(observation) {
@@ -86,19 +87,19 @@ pub fn instances_of(
     own
 }
 
-/// The changes of notes beside the other changes of a plan. It knows the instances that this plan takes from their Services,
-/// or would take.
+/// Plans the changes of notes beside the other changes of a plan. It knows the instances that the plan takes from their
+/// Services, and those that it would take without the guard.
 pub struct NoteChanges<'a> {
     observation: &'a Observation,
     removed: BTreeMap<InstanceKey, Removal>,
     /// The instances that pass to another Service.
     passed_on: BTreeSet<InstanceKey>,
-    /// The instances that would be removed, and that the guard holds.
+    /// The instances whose removal the guard holds.
     held: BTreeSet<InstanceKey>,
 }
 
 impl<'a> NoteChanges<'a> {
-    /// The changes of notes beside a plan out of which the guard took the `held` removals.
+    /// Prepares the notes for a plan from which the guard took the `held` removals.
     pub fn new(observation: &'a Observation, plan: &Plan, held: &[Change]) -> Self {
         let mut removed = BTreeMap::new();
         let mut passed_on = BTreeSet::new();
@@ -127,9 +128,9 @@ impl<'a> NoteChanges<'a> {
         !self.is_removed(at) && !self.passed_on.contains(at)
     }
 
-    /// Plans the note of a Service's loss in place of others that the Service has, on one of its instances for which
-    /// `may_be_at` is true, and rather on one that the guard holds: with that it goes. Returns false if none has room for
-    /// it.
+    /// Plans the note of a Service's loss, in place of all its other notes, on an instance for which `may_be_at` is
+    /// true: one that has a note, else one whose removal the guard holds, with which the note later goes. Returns false
+    /// if no such instance has room, or if the policy does not allow the note.
     pub fn add(
         &self,
         service: &ServiceRef,
@@ -170,8 +171,8 @@ impl<'a> NoteChanges<'a> {
         }
     }
 
-    /// Plans a note, for the Service for which the instance is deregistered if there is one. Returns false if the policy does not
-    /// allow it.
+    /// Plans a note, or its removal. If the plan deregisters the instance for another Service, the note is planned for
+    /// that Service, too. Returns false if the policy does not allow the change.
     fn put(
         &self,
         at: &InstanceKey,
@@ -210,8 +211,8 @@ fn passes_on(observation: &Observation, change: &Change) -> bool {
     present.and_then(|present| owner.service_of(present)) != owner.service_of(attributes)
 }
 
-/// The attributes that write a note on an instance as Cloud Map has it; `None` if it is not an instance of this Service
-/// any more.
+/// The attributes that write a note on an instance as Cloud Map has it; `None` if the instance no longer belongs to the
+/// Service.
 pub fn with_note(
     owner: &Owner,
     service: &ServiceRef,
@@ -226,7 +227,7 @@ pub fn with_note(
     Some(attributes)
 }
 
-/// Whether an instance with one more attribute stays within Cloud Map's limits.
+/// Whether an instance with a note of this text stays within Cloud Map's limits.
 fn has_room(attributes: &Attributes, text: &str) -> bool {
     let mut noted = attributes.clone();
     noted.insert(SIGHTING, text);

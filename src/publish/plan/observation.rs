@@ -1,10 +1,10 @@
-//! The input and the output of planning. [`Observation`] is one read of a cluster and of Cloud Map, with the rules of the
-//! installation and all else that a plan is made from. Its methods find our instances by their marks, and keep it up to
-//! date with the changes that are made on it. The holders of names are decided once for an observation; code that changes
-//! an observation decides them again.
+//! The input and the output of planning. [`Observation`] is one read of a cluster and of Cloud Map, with the rules of
+//! the installation and everything else that a plan is made from. Its methods find our instances by their marks, and
+//! record the changes that Cloud Map has carried out. The holders of names are decided once for an observation; code
+//! that changes an observation decides them again.
 //!
-//! [`Plan`] has the changes, the requests that are held back, and the instances that stay as they are, in each Cloud Map
-//! service that was read, with remarks for the report.
+//! [`Plan`] has the changes, the requests that are held back, and the instances that stay as they are, in each Cloud
+//! Map service that was read, with remarks for the report.
 //!
 //! No rule is a method here: each is a function or a type in the file that is named after it.
 
@@ -36,31 +36,32 @@ pub struct Observation {
     pub now: Timestamp,
     /// The part of the cluster that the plan covers.
     pub extent: Extent,
-    /// The use of its plan.
+    /// The use of the plan.
     pub look: Look,
-    /// The instances when the run began, if something was changed since.
+    /// The instances when the run began; `None` if nothing was changed since.
     pub baseline: Option<Arc<Baseline>>,
     /// The claims and endpoints of the cluster.
     pub desired: Desired,
     /// The contents of Cloud Map.
     pub registry: Registry,
-    /// The holders of each name in it.
+    /// The holder of each claimed name.
     pub holders: Holders,
     /// The Services that a plan is about.
     pub affected: BTreeSet<ServiceRef>,
-    /// The Services of a message that may have instances under names that they do not hold: this process has not read where,
-    /// and would read for too long. The name `*` stands for all such Services of a namespace.
+    /// The Services of a message that may have instances under names that they do not hold. This process does not know
+    /// these names, and finding them would take too long. The name `*` stands for all such Services of a Kubernetes
+    /// namespace.
     pub left: BTreeSet<ServiceRef>,
 }
 
 /// The use of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// All that a run is about is compared, and the guard judges the loss.
+    /// Everything that a run covers is compared, and the guard judges the loss.
     Comparison,
-    /// The same once more, after all additions on which the verdict counts were tried.
+    /// The comparison once more, after all additions that the verdict counts on were tried.
     AfterAdditions,
-    /// The changes of one group are decided on a fresh read. Its removals were judged before.
+    /// The changes of one group are decided on a fresh read. The guard has judged its removals before.
     Group,
 }
 
@@ -122,7 +123,7 @@ impl Observation {
         counts
     }
 
-    /// A part of a cluster that claims nothing.
+    /// An observation of a part of a cluster, without claims.
     pub fn new(owner: Owner, rules: Arc<Rules>, now: Timestamp, registry: Registry) -> Self {
         Self {
             owner,
@@ -139,14 +140,14 @@ impl Observation {
         }
     }
 
-    /// Decides all that follows from the claims and from Cloud Map, for the Services of `selection`.
+    /// Returns the observation after [`Self::decide`].
     #[must_use]
     pub fn decided(mut self, selection: &Selection) -> Self {
         self.decide(selection);
         self
     }
 
-    /// Decides it again.
+    /// Decides the namespaces, the holders and the affected Services of a run over `selection`.
     pub fn decide(&mut self, selection: &Selection) {
         self.desired.namespaces = namespaces::choose(self);
         self.decide_holders();
@@ -201,15 +202,15 @@ pub struct Plan {
     pub held_back: Vec<HeldBack>,
     /// The instances that stay as they are, by Cloud Map service.
     pub unchanged: BTreeMap<Place, Unchanged>,
-    /// The status of the guard, if a loss is past its limits.
+    /// The status of the guard, if a loss exceeds its limits, may exceed them, or is held by a full sync.
     pub guard: Option<Arc<GuardStatus>>,
     /// The fates of the endpoints of one Service, if a person asks for them.
     pub fates: Option<Fates>,
 }
 
 impl Plan {
-    /// Adds the reasons that were found while the plan was carried out. A name may have passed on to a Service that it was
-    /// held back from.
+    /// Adds the lines that were found while the plan was carried out. A line that kept a Service out of a name is
+    /// dropped if the name has passed to that Service since.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
         self.held_back.retain(|line| !held_back.iter().any(|later| has_passed(line, later)));
         self.held_back.extend(held_back);
@@ -226,7 +227,7 @@ impl Plan {
         self.changes.entry(planned_for).or_default().push(change);
     }
 
-    /// Takes the changes out of the plan for which `goes` is true, each with the Service for which it is planned.
+    /// Takes the changes for which `goes` is true out of the plan, each with the Service for which it is planned.
     pub(super) fn take(
         &mut self,
         mut goes: impl FnMut(&Change) -> bool,
@@ -247,7 +248,7 @@ impl Plan {
         }
     }
 
-    /// Holds back all that takes an instance away: this run gives no permit for it.
+    /// Holds back every change that takes an instance away, since this run gives no permits.
     pub fn hold_back_removals(&mut self) {
         for (service, change) in self.take(Change::needs_permit) {
             let instance = change.instance().unwrap_or_default().to_owned();
@@ -256,8 +257,9 @@ impl Plan {
         }
     }
 
-    /// Takes the additions out of the plan. A change of a Service's settings rests on all that stands there, and a namespace
-    /// is created when all were read.
+    /// Takes the additions out of the plan. Changes of settings are not among them, since they depend on all instances
+    /// in the service. A Service that needs a missing namespace is left out: the namespace is created when everything
+    /// was read.
     pub fn take_additions(&mut self) -> ChangesByService {
         let is_addition = |change: &Change| {
             matches!(change.stage(), Stage::Create | Stage::Register) && !change.is_removal()
@@ -275,7 +277,8 @@ impl Plan {
         additions
     }
 
-    /// Leaves the instances that the run has registered before out of those that were there.
+    /// Subtracts the instances that the run has registered before from the counts of unchanged and of present
+    /// instances.
     pub fn leave_out<'a>(&mut self, made: impl Iterator<Item = &'a Change>) {
         for change in made.filter(|change| change.is_registration()) {
             if let Some(unchanged) = self.unchanged.get_mut(change.place()) {
@@ -295,7 +298,7 @@ impl Plan {
         self.changes = again.changes;
     }
 
-    /// Some of the changes, without all else.
+    /// A plan with only the changes for which `stays` is true.
     pub(super) fn only(mut self, stays: impl Fn(&Change) -> bool) -> Self {
         self.take(|change| !stays(change));
         self.changes.retain(|_, changes| !changes.is_empty());
@@ -312,7 +315,7 @@ impl Plan {
         self
     }
 
-    /// Counts the instances of other owners in every Cloud Map service that this plan read.
+    /// Counts the instances of other owners under every name that an affected Service holds or a change is about.
     pub(super) fn note_foreign(&mut self, observation: &Observation) {
         let Observation { holders, affected, .. } = observation;
         let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
@@ -343,19 +346,19 @@ impl Plan {
 /// The unchanged instances of one Cloud Map service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unchanged {
-    /// Instances of ours that are as they should be.
+    /// Instances of ours that stay as they are.
     pub ours: usize,
     /// Instances of other owners, by kind of owner.
     pub foreign: BTreeMap<Foreign, usize>,
     /// All instances before the plan.
     pub present: usize,
-    /// The cause if the service could not be read, for services that are read without a claim.
+    /// The cause if the service could not be read, and no held-back line says so.
     pub unreadable: Option<String>,
     /// The cause if the function has no right to read the service, and nothing shows that it has instances of ours.
     pub left_unread: Option<String>,
 }
 
-/// Whether the Service that kept another one out of a name is kept out by that one now.
+/// Whether the name that `line` kept its Service out of has passed to that Service, as `later` shows.
 fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {
     let Reason::DomainConflict { holder } = &later.reason else { return false };
     let is_conflict = matches!(line.reason, Reason::DomainConflict { .. });

@@ -1,5 +1,5 @@
-//! An orphan is an instance of this installation whose cluster is not configured for the Cloud Map that has the instance. A
-//! sync counts orphans and never removes them; the action `purge` does.
+//! An orphan is an instance of this installation whose cluster is not configured for the Cloud Map that has the
+//! instance. A sync counts orphans and never removes them; the action `purge` does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,8 +18,8 @@ pub struct Orphans {
 }
 
 impl Registry {
-    /// Returns the orphans of this installation by cluster. `is_configured` returns whether a cluster is configured for a Cloud
-    /// Map that has the service.
+    /// Returns the orphans of this installation by cluster. `is_configured` returns whether a cluster is configured for
+    /// a Cloud Map that has the service.
     pub fn orphans(
         &self,
         owner_id: &str,

@@ -1,8 +1,8 @@
-//! The permit to take an instance away. It is made here alone, of the comparison that the guard has judged, and asked for by
-//! the sync of a group alone, for each removal of its own plan.
+//! The permit to take an instance away. Permits are made only here, from the comparison that the guard has judged. Only
+//! the sync of a group checks them, for each removal of its own plan.
 //!
-//! The plan of a group is not enough: it knows the Services of the group alone. An instance without an endpoint there may be
-//! one that another Service wants, as the comparison shows, which knows all of them.
+//! The plan of a group is not enough, since it knows only the Services of the group. Another Service may want an
+//! instance that has no endpoint there. The comparison, which knows all Services, shows that.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +15,21 @@ use crate::model::InstanceKey;
 pub struct Permits(BTreeSet<InstanceKey>);
 
 impl Permits {
-    /// Those that a judged plan takes. What still waits for something has its permit, too.
+    /// Permits for the instances that a judged plan takes away. A change that still waits for something has its permit,
+    /// too.
     pub fn of(plan: &Plan) -> Self {
         let taking = plan.changes.values().flatten().filter(|change| change.needs_permit());
         Self(taking.filter_map(Change::instance_key).collect())
     }
 
-    /// Those that are permitted by another comparison, too.
+    /// Keeps only the permits that the other comparison gives, too.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.0.retain(|instance| other.0.contains(instance));
         self
     }
 
-    /// Whether a change may be made, as far as a permit is needed for it.
+    /// Whether a change has the permit that it needs, or needs none.
     pub fn allow(&self, change: &Change) -> bool {
         let is_permitted = |instance| self.0.contains(&instance);
         !change.needs_permit() || change.instance_key().is_some_and(is_permitted)

@@ -1,5 +1,5 @@
-//! The purge of a cluster: all instances of one owner go. It reads no Services, since the cluster may be gone: the marks
-//! identify the owner of an instance, as everywhere.
+//! The purge of a cluster removes all instances of one owner. It reads no Services, since the cluster may be gone: the
+//! marks of an instance identify its owner.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ impl Registry {
     }
 }
 
-/// Plans the removal of every instance that is the observation's owner's.
+/// Plans the removal of every instance of the observation's owner.
 pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
     let mut plan = Plan::with_unreadable(observation);
     for key in observation.registry.services.keys() {

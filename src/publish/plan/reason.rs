@@ -1,5 +1,5 @@
-//! Requests that are not carried out, each with its [`Reason`]: one sentence that names the cause and, if there is one, the
-//! solution. The facts about each reason decide its effect on the run, the report, the Events and the metrics.
+//! Requests that are not carried out, each with its [`Reason`]: one sentence that names the cause and, if there is one,
+//! the solution. The facts about each reason decide its effect on the run, the report, the Events and the metrics.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ pub enum Reason {
     /// The Cloud Map namespace is missing or ambiguous.
     #[error("{0}; registered instances stay")]
     Namespace(UnresolvedNamespace),
-    /// Several namespaces have the name, and nothing but the Service's instances decides for one of them.
+    /// Several namespaces have the name, and only the Service's instances decide for one of them.
     #[error(
         "several Cloud Map namespaces are named {reference:?} ({candidates}), and only the Service's instances decide for {chosen}: name it by its id, since no instance decides any more once the pods are gone"
     )]
     NamespaceByInstances {
         reference: String,
-        /// The id of the namespace.
+        /// The id of the chosen namespace.
         chosen: String,
         /// The ids of all namespaces of the name.
         candidates: FirstNames,
@@ -52,7 +52,7 @@ pub enum Reason {
     /// Another Service of the cluster holds the name.
     #[error("Service {holder} of this cluster holds the name; this one takes over when that ends")]
     DomainConflict { holder: ServiceRef },
-    /// `NAME_POLICY` does not allow the claim: it counts as ended.
+    /// `NAME_POLICY` does not allow the claim, so the claim counts as ended.
     #[error("{0}; the claim counts as ended")]
     NotAllowed(Denial),
     /// The Service requests more names than it may claim.
@@ -69,18 +69,14 @@ pub enum Reason {
         asked: usize,
         /// The number of names it claims, of those that `NAME_POLICY` allows.
         maximum: usize,
-        /// Whether a rule sets the number.
+        /// Whether a rule of `NAME_POLICY` sets the maximum.
         by_policy: bool,
     },
     /// `NAME_POLICY` does not allow the address.
     #[error(
         "address {address} is not published: NAME_POLICY allows this Service addresses in {ranges}"
     )]
-    AddressNotAllowed {
-        address: IpAddr,
-        /// The allowed ranges.
-        ranges: String,
-    },
+    AddressNotAllowed { address: IpAddr, ranges: String },
     /// The Cloud Map service has a health check of Route 53, which cannot call the address.
     #[error(
         "private addresses (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 192.0.2.0/24) are not registered here: Cloud Map refuses them in a service with a Route 53 health check; choose another name, or have the check removed"
@@ -105,7 +101,7 @@ pub enum Reason {
         "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
     )]
     NotPublishable(IpAddr),
-    /// A text in the place of an address.
+    /// An endpoint has a text in place of an address.
     #[error("{}", malformed_address(.0))]
     AddressMalformed(Box<str>),
     /// Endpoints have a host name in place of an address.
@@ -135,7 +131,7 @@ pub enum Reason {
     /// The name of the Cloud Map service repeats its namespace.
     #[error("{0}")]
     RepeatedNamespace(RepeatedNamespace),
-    /// The instances of other owners have something in common that those of the Service lack.
+    /// All instances of other owners have a property that the Service's instances lack.
     #[error("{0}")]
     NeighboursDiffer(Box<NeighbourDifference>),
     /// The records keep another TTL than the annotated one.
@@ -192,7 +188,7 @@ pub enum Reason {
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
     )]
     ServiceConnect,
-    /// An instance of another owner or of another endpoint has the id that a new one would get.
+    /// An instance of another owner or of another endpoint has the id that a new instance would get.
     #[error("instance {0} exists and belongs to another endpoint; it is not overwritten")]
     IdTaken(String),
     /// More endpoints are ready than the maximum allows.
@@ -200,7 +196,6 @@ pub enum Reason {
     Maximum {
         /// The largest number of instances.
         maximum: usize,
-        /// The source of the number.
         set_by: SetBy,
         /// The number of instances without the maximum.
         wanted: usize,
@@ -224,7 +219,6 @@ pub enum Reason {
         wanted: usize,
         /// The number of instances that fit.
         fit: usize,
-        /// The limit of Cloud Map.
         limit: usize,
         /// The number of instances of other owners.
         others: usize,
@@ -245,13 +239,9 @@ pub enum Reason {
         /// The limit that is exceeded.
         problem: String,
     },
-    /// An instance of another owner that a person allowed, or could allow, this function to adopt.
+    /// An adoption leaves an instance of another owner as it is.
     #[error("instance {instance} is not adopted: {why}")]
-    NotAdopted {
-        /// The instance, which stays as it is.
-        instance: String,
-        why: NotAdopted,
-    },
+    NotAdopted { instance: String, why: NotAdopted },
     /// AWS's controller registered instances of the export for this cluster.
     #[error(
         "{instances} instances under this name have the cluster's id and no marks, as AWS's controller registers them: \
@@ -276,15 +266,14 @@ pub enum Reason {
     Guard {
         /// The number of instances of this Service that stay here.
         instances: usize,
-        /// The complete loss.
+        /// The status of the guard, with the complete loss.
         status: Arc<GuardStatus>,
     },
-    /// A removal waits until other instances are registered.
+    /// A removal waits, most often until other instances are registered.
     #[error("instance {instance} stays {waits_for}")]
     Waiting {
-        /// The instance that stays.
         instance: String,
-        /// The condition it waits for.
+        /// The condition that the removal waits for.
         waits_for: String,
     },
     /// Route 53 refused the record set of a registration.
@@ -312,13 +301,13 @@ pub enum Reason {
         fit: usize,
         /// Cloud Map's message.
         message: String,
-        /// The name that the Service had before, if its last instance under that one stays for this reason.
+        /// The former name of the Service, if its last instance there stays for this reason.
         old: Option<String>,
     },
-    /// A quota of Cloud Map for namespaces or services is used up.
+    /// A quota of Cloud Map is used up.
     #[error("{0}")]
     QuotaExceeded(String),
-    /// Cloud Map refuses to create a namespace that it does not show.
+    /// Cloud Map refuses to create a namespace, and lists none of this name.
     #[error(
         "the Cloud Map namespace {0:?} is being deleted: its name is free in about a minute, and the next run creates it"
     )]
@@ -326,27 +315,28 @@ pub enum Reason {
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
-    /// Only Cloud Map shows under which other names the Service has instances, and this process has not read it.
+    /// Only Cloud Map shows the other names under which the Service has instances, and this process has not read all of
+    /// it.
     #[error(
         "this process has not read yet under which other names it has instances: the next full sync deregisters what is left there"
     )]
     LeftToFullSync,
 }
 
-/// The end of a reason: who can mend it, or whether the next run may.
+/// Who can resolve a reason, or whether a retry may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MendedBy {
     /// The owner of the Service, who gets an Event.
     Owner,
-    /// Not the owner: it was requested, or ends by itself or by the operators of the function.
+    /// Not the owner: the state was requested, ends by itself, or needs the operators of the function.
     Others,
     /// A retry may help, so that the run counts as incomplete.
     Retry,
 }
 
 impl Reason {
-    /// The facts about each reason: its stable code, whether it keeps an endpoint out of a name, and who can mend it. An
-    /// address that is never published is not missing, and an endpoint beyond the maximum is not requested.
+    /// The facts about each reason: its stable code, whether it keeps an endpoint out of a name, and who can resolve
+    /// it. An address that is never published and an endpoint beyond the maximum do not count as kept out.
     fn facts(&self) -> (&'static str, bool, MendedBy) {
         use MendedBy::{Others, Owner, Retry};
         use UnresolvedNamespace::{Ambiguous, Missing};
@@ -412,7 +402,7 @@ impl Reason {
         self.facts().0
     }
 
-    /// Whether it keeps an endpoint out of a name.
+    /// Whether the reason keeps an endpoint out of a name.
     pub fn keeps_out(&self) -> bool {
         self.facts().1
     }
@@ -461,8 +451,8 @@ impl Reason {
         )
     }
 
-    /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
-    /// are of both; `None` in all other cases.
+    /// The reason why Cloud Map may refuse an instance that has addresses of one family, if the service has records of
+    /// both; `None` in all other cases.
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
         let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
         let addresses = match (attributes.get(IPV4), attributes.get(IPV6)) {
@@ -477,7 +467,7 @@ const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DN
 
 const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
 
-/// An address that is not written as one, and the form that would be right.
+/// Describes a malformed address, and how to write it.
 fn malformed_address(text: &str) -> String {
     let right = match without_leading_zeros(text) {
         Some(meant) => format!("leading zeros have several meanings; write it as {meant}"),

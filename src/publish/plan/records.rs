@@ -1,5 +1,5 @@
-//! Plans the records of a member: the changes that make the records in its Cloud Map service those that are wanted. A
-//! record of another owner is never changed, and one that is not named is left alone.
+//! Plans the records of a member: the changes that make the records in its Cloud Map service equal to the wanted ones.
+//! A record of another owner is never changed, and a record that is neither wanted nor ended stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use crate::model::{
     Attributes, NewService, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,
 };
 
-/// The records to write and to take away, in the Cloud Map service of the member.
+/// The records to write and to remove, in the Cloud Map service of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedRecords {
     pub place: Place,
-    /// The attributes to register by id, each with the Service for which it is planned.
+    /// The attributes of each record, by id, with the Service of the record.
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
-    /// The Services of which the record goes.
+    /// The Services whose records are removed.
     pub ended: BTreeSet<ServiceRef>,
-    /// Whether all are one group, since the first of them creates their service. Later plans of that group find the
-    /// service, and still have to make all of them.
+    /// Whether all records are one group, since the first of them creates their Cloud Map service. Later plans of that
+    /// group find the service, and must still write all records.
     pub in_one_group: bool,
 }
 
-/// In the place of a Service, for records that belong to none.
+/// Takes the place of the Service for records that belong to none.
 pub fn no_service() -> ServiceRef {
     ServiceRef::new("", "")
 }
 
 impl WantedRecords {
-    /// The changes on the records that were read. The plan of a group has those of its own Services: a member has a thousand
-    /// records, each in a group of its own.
+    /// The changes of the records that were read. The plan of a group has only the changes of its own Services: a
+    /// member has a thousand records, each in its own group.
     pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
@@ -50,7 +50,7 @@ impl WantedRecords {
             }
         }
         plan.restrict(observation.rules.policy);
-        // Under every policy: a member without a heartbeat is stale.
+        // This record is written under every policy, since a member without a heartbeat is stale.
         self.add(observation, CLUSTER_RECORD, &mut plan);
         plan.add_namespaces();
         plan.in_order()
@@ -61,7 +61,7 @@ impl WantedRecords {
         if self.in_one_group { no_service() } else { service.clone() }
     }
 
-    /// The ids of the records that the changes of these Services are about: those that are wanted, and those that stand.
+    /// The ids of the records that the changes of these Services are about: the wanted and the present ones.
     pub fn ids_of(
         &self,
         observation: &Observation,
@@ -78,7 +78,7 @@ impl WantedRecords {
         ids
     }
 
-    /// Adds what makes a record as it should be, or the reason if it is another owner's.
+    /// Adds the change that makes a record equal to the wanted one, or the reason if another owner has its id.
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, wanted)) = self.wanted.get(id) else { return };
         let planned_for = self.planned_for(service);
@@ -118,7 +118,7 @@ impl WantedRecords {
     }
 }
 
-/// Whether a plan on the observation is about the changes of a Service.
+/// Whether a plan from the observation has the changes of a Service.
 fn is_about(observation: &Observation, service: &ServiceRef) -> bool {
     observation.look != Look::Group || observation.affected.contains(service)
 }

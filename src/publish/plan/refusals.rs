@@ -1,9 +1,9 @@
-//! Changes that Cloud Map has refused for good: the same request has the same answer. A process that remembers an answer
-//! sends the request again after [`STANDS`], and a request that differs, or that a person asks for, at once. What is not
-//! sent counts as refused again.
+//! Changes that Cloud Map has refused permanently: the same request gets the same answer. The process remembers the
+//! answer, and sends the request again only after [`STANDS`], or if a person asks for the run. A request that differs
+//! is sent at once. A request that is not sent counts as refused again.
 //!
-//! A refusal may end by what others do: the instance with the same address goes, or the quota is raised. Nothing in the
-//! request shows that, so each is sent again after some time.
+//! Others may end a refusal: they deregister the instance with the same address, or raise the quota. The request does
+//! not show this, so it is sent again after some time.
 
 use std::collections::BTreeMap;
 
@@ -28,15 +28,15 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// The answer to each change that is not sent again yet, in the order of the changes. Within one run, each try has a
-    /// reason of its own.
+    /// The answer to each change that is not sent again yet, in the order of the changes. Answers from the same run do
+    /// not count, since each of its tries has its own reason.
     pub fn standing<'a>(
         &self,
         changes: impl Iterator<Item = &'a Change>,
         observation: &Observation,
     ) -> Vec<Option<Reason>> {
         let answer = |change: &Change| {
-            // A Service that moves in a full namespace has freed a place in this run.
+            // A Service that is renamed in a full namespace may have freed capacity in this run.
             let may_have_place = observation.registry.capacity.refusal(&change.place().key);
             if matches!(change, Change::Register { .. }) && may_have_place.is_some() {
                 return None;
@@ -66,15 +66,15 @@ impl Refusals {
     }
 }
 
-/// The hash of the request that a change leads to; `None` if Cloud Map refuses no change of this kind for good, or cannot
-/// be asked for it.
+/// The hash of the request that a change leads to; `None` if Cloud Map refuses no change of this kind permanently, or
+/// if the request cannot be sent.
 fn request(change: &Change, observation: &Observation) -> Option<String> {
     match change {
-        // In a namespace that could not be created no service is asked for.
+        // In a namespace that could not be created, no service is created.
         Change::CreateService { service, .. } if service.namespace.arn.is_some() => {
             Some(fingerprint::<16>(&["CreateService", &format!("{service:?}")]))
         }
-        // In a service that could not be created no instance is registered.
+        // In a service that could not be created, no instance is registered.
         Change::Register { place, instance, attributes }
         | Change::Rewrite { place, instance, attributes, .. } => {
             let service = observation.registry.services.get(&place.key)?;

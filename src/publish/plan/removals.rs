@@ -1,6 +1,6 @@
-//! The removals: the instances of ours to deregister, each with its reason, the Service for which it is planned, and the condition that Cloud Map must
-//! meet first. A removal that waits is reported, and not carried out. No path through here lets a name become empty while
-//! ready endpoints exist for it.
+//! The removals: the instances of ours to deregister, each with its reason, the Service for which it is planned, and
+//! the condition that Cloud Map must meet first. A removal that waits is reported, and not carried out. No removal lets
+//! a name become empty while ready endpoints exist for it.
 
 use super::change::Change;
 use super::compare::Compared;
@@ -18,7 +18,7 @@ pub enum DeregisterReason {
     /// Another instance of ours has the same address and port.
     #[error("another instance of ours has the same address and port")]
     Duplicate,
-    /// The Service requests fewer instances than it has endpoints, or exceeds its limit.
+    /// The instance exceeds the annotated or allowed maximum of the Service, or a limit of the function.
     #[error("it exceeds {0}")]
     BeyondMaximum(SetBy),
     /// `NAME_POLICY` does not allow its address.
@@ -42,7 +42,7 @@ pub enum DeregisterReason {
     /// Another Service of the cluster holds the name.
     #[error("Service {0} holds the name now")]
     NameHeldBy(ServiceRef),
-    /// The record has another id in its place.
+    /// The cluster of the record has another id now.
     #[error("its cluster has another id now")]
     ClusterIdChanged,
     /// A person requested it.
@@ -64,21 +64,21 @@ impl DeregisterReason {
     }
 }
 
-/// An instance of ours that a new endpoint displaces under its id: that needs no further capacity in Cloud Map.
+/// An instance of ours whose id passes to a new endpoint, which then needs no further capacity in Cloud Map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The id that the endpoint would have without the exchange.
     pub newcomer: String,
     /// The Service in the marks of the displaced instance.
     pub marked: ServiceRef,
-    /// The address of the displaced instance, for the reader.
+    /// The address, port and pod of the displaced instance, for the reader.
     pub address: String,
     /// The reason why the displaced instance is removed.
     pub because: DeregisterReason,
 }
 
 impl Change {
-    /// The Services with registrations that a removal waits for, if they may be made in this run.
+    /// The Services whose registrations a removal waits for, if they may be made in this run.
     pub fn awaits(&self) -> Vec<&ServiceRef> {
         let Self::Deregister { marked, waits_for: Some(wait), .. } = self else {
             return Vec::new();
@@ -93,8 +93,8 @@ impl Change {
         }
     }
 
-    /// Whether an exchange for a new instance may take the place of a removal: it waits for nothing, or for an instance under
-    /// the same name, which the exchange brings.
+    /// Whether an exchange may replace the removal: it waits for nothing, or for an instance under the same name, which
+    /// the exchange registers.
     pub fn may_be_exchanged(&self) -> bool {
         let Self::Deregister { waits_for, .. } = self else { return false };
         match waits_for.as_deref() {
@@ -109,7 +109,7 @@ impl Change {
         }
     }
 
-    /// The exchange of the instance that this removal takes out for a new one.
+    /// The exchange of the removed instance for a new one.
     pub fn exchanged_for(&self, newcomer: &str) -> Option<Exchange> {
         let Self::Deregister { marked, address, because, .. } = self else { return None };
         Some(Exchange {
@@ -121,11 +121,11 @@ impl Change {
     }
 }
 
-/// The condition that Cloud Map must meet before an instance is removed, so that no name becomes empty. If a Service claims
-/// several names, the condition of the greatest order decides, so the order of the variants is part of the rule.
+/// The condition that Cloud Map must meet before an instance is removed, so that no name becomes empty. If a Service
+/// claims several names, the greatest condition decides, so the order of the variants is part of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
-    /// One of the holder's present endpoints must be registered.
+    /// One of the holder's ready endpoints must be registered.
     #[error("until one of the ready endpoints is registered")]
     FirstRegistration,
     /// The new holder of the name must have an instance.
@@ -134,7 +134,7 @@ pub enum WaitsFor {
     /// All endpoints must be registered under the new name.
     #[error("until every endpoint is registered under the new name of Service {0}")]
     NewName(ServiceRef),
-    /// Both conditions, if another Service took over the name that this one left.
+    /// Both conditions, if another Service took over the name that the renamed Service left.
     #[error(
         "until Service {holder} has an instance under this name and every endpoint is registered under the new name of Service {renamed}"
     )]
@@ -161,7 +161,7 @@ pub enum WaitsFor {
         /// The Service that holds that name.
         holder: ServiceRef,
     },
-    /// The name is registered in two namespaces that are named alike: the wait lasts until a person chooses one.
+    /// Two namespaces of the same name have instances of the Service: the wait lasts until a person chooses one.
     #[error(
         "as long as its endpoint does: two namespaces of one name have instances of Service {0}, so its annotation should name one by id"
     )]
@@ -175,7 +175,8 @@ impl WaitsFor {
         !matches!(self, Self::NewName(_))
     }
 
-    /// The renamed Service whose endpoints it waits for under the new names, if they may be registered in this run.
+    /// The renamed Service whose registrations under the new names the removal waits for, if they may be made in this
+    /// run.
     pub fn renamed(&self) -> Option<&ServiceRef> {
         match self {
             Self::NewName(renamed) | Self::HolderAndNewName { renamed, .. } => Some(renamed),
@@ -184,8 +185,8 @@ impl WaitsFor {
     }
 }
 
-/// Adds the removals to a plan. A removal is among the changes of the Service in its marks if that holds the name, or
-/// if no Service holds it. Otherwise it is among the changes of the holder, since it follows the holder's
+/// Adds the removals to a plan. A removal is planned for the Service in the marks of the instance if that Service holds
+/// the name, or if no Service holds it. Otherwise it is planned for the holder, since it follows the holder's
 /// registrations.
 pub fn removals(observation: &Observation, compared: &Compared, plan: &mut Plan) {
     let removals = Removals { observation, compared };
@@ -205,7 +206,6 @@ pub fn removals(observation: &Observation, compared: &Compared, plan: &mut Plan)
 }
 
 impl MarkedInstance<'_> {
-    /// The removal of the instance.
     pub fn removal(
         &self,
         place: &Place,
@@ -259,14 +259,15 @@ impl<'a> Removals<'a> {
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
-            // The name is kept for a Service that the guard holds: until that is decided the others stay, too.
+            // The name is kept for a Service that the guard holds. Until the loss is decided, the instances of others
+            // stay, too.
             None if holders.kept_for(key).is_some_and(|kept_for| kept_for != marked) => None,
             None => self.without_holder(key, candidate),
         }
     }
 
-    /// An instance without an endpoint. If none of the ready endpoints is registered yet, or can be, the last instance
-    /// stays until one is.
+    /// Decides on a surplus instance of the holder. If none of the ready endpoints is registered yet, or can be, the
+    /// last surplus instance stays until one is.
     fn of_a_holder(
         &self,
         key: &ServiceKey,
@@ -280,14 +281,14 @@ impl<'a> Removals<'a> {
         Some((candidate.service.clone(), because, waits_for))
     }
 
-    /// An instance of a Service that lost the name, or left it to another. It is deregistered after the holder has an
-    /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
-    /// is ended and the holder requests no instances, there is no wait. The instances of an unclear Service stay, unless
-    /// `NAME_POLICY` denies them.
+    /// Decides on an instance of a Service that lost the name, or left it to another. The removal waits until the
+    /// holder has an instance. If the Service left for another name, the removal also waits until every endpoint is
+    /// registered there, unless that is blocked. If the claim has ended and the holder requests no instances, there is
+    /// no wait. The instances of an unclear Service stay, unless `NAME_POLICY` denies them.
     ///
-    /// Without the first wait, `web` would be empty if Cloud Map refuses the instances of shop/new, which takes it over
-    /// from shop/old. Without the second one, shop/old, which asks for `api` now, would be found under neither name if its
-    /// registrations under `api` fail.
+    /// Without the first wait, `web` would be empty if Cloud Map refuses the instances of shop/new, which takes over
+    /// `web` from shop/old. Without the second wait, shop/old, which claims `api` now, would be found under neither
+    /// name if its registrations under `api` fail.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<RemovalDecision> {
         let ended = self.ended(key, marked);
         if ended.is_none() && self.observation.holders.is_unclear(marked) {
@@ -297,7 +298,7 @@ impl<'a> Removals<'a> {
         let holder = holder.filter(|holder| self.observation.affected.contains(*holder))?;
         let comparison = self.compared.get(key)?;
         let follows = !comparison.has_registered && (comparison.has_endpoints || ended.is_none());
-        // If a Service still requests this name, the new name is this one, and in conflict.
+        // If the Service still claims this name, this name counts as its new name, and is in conflict.
         let claims = self.observation.holders.claims(marked).filter(|_| ended.is_none());
         let new_name = claims.and_then(|_| self.new_name(marked));
         let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
@@ -315,7 +316,7 @@ impl<'a> Removals<'a> {
         Some((holder.clone(), because, waits_for))
     }
 
-    /// The reason why a Service has no claim to the name any more, independent of its present claims.
+    /// The reason why a Service no longer has a claim to the name, whatever names it claims now.
     fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
         if self.observation.holders.claims(marked).is_none() {
             let gone = match self.observation.owner.flow {
@@ -346,8 +347,8 @@ impl<'a> Removals<'a> {
         Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), waits_for))
     }
 
-    /// The wait of an instance under its Service's name in another namespace than the chosen one, if both have the name that
-    /// the Service refers to: it stays as long as its endpoint does.
+    /// The wait of an instance under a claimed name, in another namespace than the chosen one, if the Service refers to
+    /// both namespaces by their common name. The instance stays as long as its endpoint does.
     fn in_namesake(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<WaitsFor> {
         let observation = self.observation;
         let published = observation.desired.services.get(&candidate.service)?;
@@ -368,8 +369,8 @@ impl<'a> Removals<'a> {
         (keys.any(|claimed| claimed == *key) && stays()).then(chooses)
     }
 
-    /// The wait for all names that `service` claims, together; `None` if every endpoint that can be registered under them
-    /// is registered.
+    /// The wait for all names together that `service` claims; `None` if every endpoint is registered under each of
+    /// them, or if the Service publishes no instances.
     fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
         let observation = self.observation;
         let holders = &observation.holders;

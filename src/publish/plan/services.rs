@@ -1,10 +1,10 @@
-//! The Cloud Map service itself: created with its first instance and, if needed, its namespace. An HTTP namespace gives it
-//! no records; in a DNS namespace its Service's ports and address families decide their types. An empty one of ours whose
-//! records fit no endpoint is reported with the command that deletes it. Tags are read only for the services that
-//! [`tags_needed`] returns.
+//! The Cloud Map service itself. It is created with its first instance and, if needed, its namespace. In an HTTP
+//! namespace it has no records; in a DNS namespace the ports and address families of the Service decide the record
+//! types. An empty service of ours whose records fit no endpoint is reported with the command that deletes it. Tags are
+//! read only for the services that [`tags_needed`] returns.
 //!
-//! Of an existing service the TTL of the records is repaired if it has our tag and the cluster has an instance there, and
-//! reported otherwise. All other settings are fixed when a service is created, and are only reported.
+//! The TTL of an existing service is repaired if the service has our tag and the cluster has an instance there.
+//! Otherwise the difference is reported. All other settings are fixed when a service is created, and are only reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ use crate::model::{
     Records, ServiceKey, ServiceKind, ServiceName, ServiceRef, ServiceUpdate, Tags, seconds,
 };
 
-/// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by
-/// ECS Service Connect, which uses HTTP services only, those with differences that an update could change, and
-/// those whose records may fit no endpoint.
+/// Returns the Cloud Map services whose tags a plan needs: HTTP services without an instance of ours, which ECS Service
+/// Connect may manage; services with another TTL than the annotated one; and empty services whose records may fit no
+/// endpoint.
 pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let Observation { holders, affected, .. } = observation;
     let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
@@ -37,7 +37,8 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     needed.map(|(key, _)| key).cloned().collect()
 }
 
-/// The Cloud Map services of which the settings matter to a plan: it changes them, or holds something back by them.
+/// Returns the Cloud Map services whose settings matter to a plan: it needs their tags, or holds something back because
+/// of their settings.
 pub fn settings_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let held_back = super::plan(observation).held_back.into_iter();
     let by_settings = held_back.filter(|line| line.reason.is_about_settings());
@@ -103,8 +104,8 @@ pub fn new_service(
 /// Whether the holder of a name can be registered in its Cloud Map service.
 ///
 /// # Errors
-/// Returns the reason why an empty service of ours takes no endpoint of the holder: its records need both families,
-/// which Cloud Map does not change, and no endpoint has both.
+/// Returns the reason if the service is ours and empty, and no endpoint of the holder fits it: its records need both
+/// families, which Cloud Map does not change, and no endpoint has both.
 pub fn fits(
     observation: &Observation,
     key: &ServiceKey,
@@ -125,8 +126,8 @@ fn misfit(observation: &Observation, key: &ServiceKey, holder: &ServiceRef) -> O
     Some(Reason::RecordsMisfit { fitting, delete: service.delete_command() })
 }
 
-/// Whether a service has records of both families, and the holder of its name publishes itself there and does not
-/// state both.
+/// Whether a service has records of both families, and the holder of its name publishes instances and does not state
+/// both families.
 fn may_misfit(observation: &Observation, service: &CloudMapService, holder: &ServiceRef) -> bool {
     let has_both = matches!(service.kind, ServiceKind::Dns(Records { a: true, aaaa: true, .. }));
     let published = observation.desired.services.get(holder);
@@ -139,8 +140,8 @@ fn may_misfit(observation: &Observation, service: &CloudMapService, holder: &Ser
 const DEFAULT_TTL: u32 = 60;
 
 impl Plan {
-    /// Adds the creation of each missing service to the changes of the holder of the name, which registers an instance in
-    /// it.
+    /// Adds the creation of each missing service to the changes of the holder of the name, which registers an instance
+    /// in it.
     pub(super) fn create_services(&mut self, observation: &Observation) {
         let registers = |change: &&Change| change.stage() == Stage::Register;
         let places = self.changes.values().flatten().filter(registers).map(Change::place);
@@ -180,7 +181,7 @@ pub enum TtlObstacle {
     /// This cluster registers no instance in the service.
     #[error("this cluster has no instance there")]
     NoInstance,
-    /// A higher TTL would be one for other clusters, too.
+    /// A higher TTL would also apply to other clusters.
     #[error("other clusters also have instances there ({0}), and may ask for less")]
     OtherClusters(FirstNames),
 }
@@ -194,8 +195,9 @@ fn differing_ttl(service: &CloudMapService, claims: &Claims) -> Option<u32> {
 
 /// The update of a service that has another TTL than the annotated one.
 ///
-/// A cluster knows only what its own Services ask for. So it lowers the TTL of records that other clusters share, which
-/// harms none of them, and does not raise it: two clusters that ask for 15 s and 60 s would set their own in turn.
+/// A cluster knows only the TTLs that its own Services request. So it lowers the TTL of records that other clusters
+/// share, which harms none of them, and does not raise it: two clusters that ask for 15 s and 60 s would overwrite each
+/// other in turn.
 ///
 /// # Errors
 /// Returns the reason if the service must stay as it is.
@@ -288,8 +290,8 @@ impl Plan {
         }
     }
 
-    /// Takes out the TTL of a name under which the cluster has no instance and gets none by this plan. Other clusters do not
-    /// see it there, and would raise the TTL again at every run.
+    /// Takes out the TTL updates under names where the cluster has no instance and gets none by this plan. Other
+    /// clusters do not see this cluster there, and would raise the TTL again at every run.
     pub fn keep_ttls_without_instances(&mut self, observation: &Observation) {
         let is_accepted = |place: &Place, attributes: &Attributes| {
             let kind = observation.registry.services.get(&place.key).map(|service| service.kind);

@@ -1,6 +1,6 @@
-//! Cloud Map services whose instances could not be read. They are never treated as empty: they may contain instances of an
-//! ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service claims
-//! and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
+//! Cloud Map services whose instances could not be read. They are never treated as empty: they may contain instances of
+//! an ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service
+//! claims and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn is_of_others(observation: &Observation, key: &ServiceKey, service: &CloudMapS
     service.is_denied && !is_claimed && !is_ours
 }
 
-/// The services of which only the tags can show whether they are ours.
+/// The unread services of which only the tags can show whether they are ours.
 pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let seem =
         unread(observation).filter(|(key, service, _)| is_of_others(observation, key, service));
@@ -50,8 +50,8 @@ pub fn never_read_names(observation: &Observation) -> usize {
     held.filter(|(key, _)| observation.registry.is_never_read(key)).count()
 }
 
-/// The number of instances that may be ours and are not known, as the list of services reports it: those in
-/// services that could not be read, or never were, and those that came since a read of an earlier run.
+/// The number of unknown instances that may be ours, as the list of services reports it. They are in services that
+/// could not be read or were never read, or came after the read of an earlier run.
 pub fn instances(observation: &Observation) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, service, _)| !is_of_others(observation, key, service));

@@ -1,6 +1,6 @@
-//! The instances that the holder of a name wants in its Cloud Map service, derived from its claim and its endpoints, and
-//! our instances that are there, by id and by identity, with the wanted instance that each is kept for. If there is no
-//! capacity for all, the present ones have priority.
+//! The instances that the holder of a name wants in its Cloud Map service, derived from its claim and its endpoints,
+//! and our present instances, each with the wanted instance that it is kept for. If there is no capacity for all, the
+//! present instances have priority.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,19 +20,18 @@ use crate::model::{
 /// The instances that a Cloud Map service should have for the holder of the name.
 #[derive(Clone, Debug)]
 pub struct WantedInstances<'a> {
-    /// The Kubernetes Service that holds the name.
     pub holder: ServiceRef,
     pub template: InstanceTemplate<'a>,
-    /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
-    /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
+    /// The instances, by the id that each gets if it is new. A node of this map has 992 bytes. For nodes of more than
+    /// 1,023 bytes glibc's allocator consolidates its memory each time, which took half of the time of a plan.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
     /// The most instances that the Service may want here by the limits of the function.
     pub room: (usize, SetBy),
     /// Addresses for which no instance could be derived: instances registered for them stay.
     pub unclear: BTreeSet<IpAddr>,
-    /// Whether one of the endpoints is ready, including those without a derived instance.
+    /// Whether an endpoint has an instance, or an address for which no instance could be derived.
     pub ready: bool,
-    /// The present instances of ours that exceed the maximum.
+    /// Our present instances that exceed the maximum, each with the source of the maximum.
     pub beyond_maximum: BTreeMap<String, SetBy>,
     /// The reason why no registration can succeed here.
     pub refused: Option<Reason>,
@@ -93,8 +92,8 @@ impl<'a> WantedInstances<'a> {
         }
     }
 
-    /// Leaves out the instances beyond the maximum. Those that do not terminate have priority, then those that are
-    /// registered, then those that Cloud Map does not refuse: one that it refuses would keep the place of another.
+    /// Leaves out the instances beyond the maximum. Instances that do not terminate have priority, then registered
+    /// ones, then new ones that Cloud Map does not refuse: a refused one would keep the place of another.
     pub fn limit(&mut self, present: &Present) {
         let wanted = self.instances.len();
         let (mut maximum, set_by) = self.maximum();
@@ -144,7 +143,7 @@ impl<'a> WantedInstances<'a> {
         }
     }
 
-    /// The attributes that it wants for the endpoint of an instance with these ones, if it wants one.
+    /// The wanted attributes for the endpoint of the instance with the attributes `present`; `None` if none is wanted.
     pub fn attributes_of(&self, present: &Attributes) -> Option<&Attributes> {
         let identity = Identity::of(present, self.template.distinguishes_ports());
         let mut instances = self.instances.values();
@@ -163,7 +162,7 @@ impl<'a> WantedInstances<'a> {
         self.refused.clone().map_or(Ok(self), Err)
     }
 
-    /// Whether instances that no endpoint requests stay since there may be more endpoints than were read.
+    /// Whether instances that no endpoint requests stay, since the cluster truncated the list of endpoints.
     pub fn keeps_all(&self) -> bool {
         self.template.claims.publish && self.template.published.truncated
     }
@@ -189,7 +188,8 @@ impl<'a> WantedInstances<'a> {
             if !endpoint.is_published(claims) {
                 continue;
             }
-            // More of them would only be left out again, and each of a few thousand endpoints may have twenty ports.
+            // Further instances would only be left out again, and each of a few thousand endpoints may have twenty
+            // ports.
             if self.instances.len() >= INSTANCES_OF_SERVICE {
                 break;
             }
@@ -200,15 +200,15 @@ impl<'a> WantedInstances<'a> {
                 self.add(id, (identity, attributes));
             }
             self.unclear.extend(fit.unclear);
-            // A thousand endpoints may lack the same port: one reason.
+            // A thousand endpoints may lack the same port, which is one reason.
             held_back.extend(fit.held_back);
         }
         self.held_back.extend(held_back);
     }
 }
 
-/// The most instances of the holder under `key` by the limits of the function: what the names before it in the
-/// annotation leave of those of the Service.
+/// The most instances of the holder under `key` by the limits of the function: the limit of the Service, less the
+/// instances of the names before `key` in the annotation, and at most the limit of a name.
 fn room(
     observation: &Observation,
     key: &ServiceKey,
@@ -246,12 +246,12 @@ fn claims_and_endpoints<'a>(
     Ok((published, claims))
 }
 
-/// The ids by priority, highest first: present ones, then by the hashes in the ids, so that every run chooses the same
-/// ones.
+/// The ids by priority, highest first: present ones, and then by the hashes in the ids, so that every run chooses the
+/// same ones.
 ///
-/// A canary is one of ten pods: `max-instances: 1`. By the order of the lists, which each update of an EndpointSlice may
-/// change, the next sync would replace it by another pod; by name or age, the pods of one node or rollout would come
-/// first in every Service.
+/// Say a canary is one of ten pods: `max-instances: 1`. In the order of the lists, which each update of an
+/// EndpointSlice may change, the next sync would replace it by another pod. By name or age, the pods of one node or
+/// rollout would come first in every Service.
 pub fn in_order<'a>(
     ids: impl IntoIterator<Item = &'a String>,
     present: impl Fn(&String) -> bool,
@@ -265,21 +265,19 @@ pub fn in_order<'a>(
 pub struct Present<'a> {
     owner: &'a Owner,
     service: Option<&'a CloudMapService>,
-    /// Our instances by id.
     pub ours: BTreeMap<&'a String, Ours<'a>>,
     by_identity: BTreeMap<Identity, Vec<&'a String>>,
 }
 
 /// An instance of ours.
 pub struct Ours<'a> {
-    /// All its attributes.
     pub attributes: &'a Attributes,
     /// Its addresses, and its port if the service distinguishes ports.
     pub identity: Identity,
 }
 
 impl<'a> Present<'a> {
-    /// Our instances among those that were read under a key, compared as the holder of the name wants its own.
+    /// Our instances that were read under a key. Their identities have a port if those of the wanted instances do.
     pub fn of(observation: &'a Observation, key: &ServiceKey, wanted: &WantedInstances) -> Self {
         let distinguishes_ports = wanted.template.distinguishes_ports();
         let mut ours = BTreeMap::new();
@@ -314,14 +312,14 @@ impl<'a> Present<'a> {
         keys.collect()
     }
 
-    /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
-    /// exchange in a full namespace. Returns `None` if none is free.
+    /// The id for a new instance: `wanted_id`, or a spare one if an instance of ours has that id and is kept for
+    /// another endpoint, as after an exchange in a full namespace. Returns `None` if none is free.
     pub fn spare_id(&self, wanted_id: &str) -> Option<String> {
         let used = self.service.and_then(|service| service.instances.as_ref());
         self.ids_from(wanted_id).find(|id| !used.is_some_and(|used| used.contains_key(id)))
     }
 
-    /// An id, then the id for the endpoint of our instance that has the first id, and so on.
+    /// The id `first`, then the id for the endpoint of our instance that has the id before, and so on.
     fn ids_from(&self, first: &str) -> impl Iterator<Item = String> {
         let next = |id: &String| {
             let Ours { attributes, identity } = self.ours.get(id)?;
@@ -330,9 +328,10 @@ impl<'a> Present<'a> {
         std::iter::successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
     }
 
-    /// Our instance that is kept for each wanted instance, by the new id of the latter. It has the same identity, or it
-    /// has the new id already, for example if the endpoint gained a second address. If that instance is kept for
-    /// another endpoint, since its address was edited, the next one on the way to a spare id is kept.
+    /// Our instance that is kept for each wanted instance, by the new id of the wanted one. It has the same identity,
+    /// or it has the new id already, for example if the endpoint gained a second address. If the instance with the new
+    /// id is kept for another endpoint, since its address was edited, the next instance on the way to a spare id is
+    /// kept.
     pub fn kept_for<'w>(&self, wanted: &'w WantedInstances) -> BTreeMap<&'w String, &'a String> {
         let mut kept = self.with_same_identity(wanted);
         let mut taken: BTreeSet<&String> = kept.values().copied().collect();
@@ -357,8 +356,8 @@ impl<'a> Present<'a> {
         kept
     }
 
-    /// Our instance with the identity of each wanted instance. If there is a choice, an id that belongs to another wanted
-    /// instance is left to it.
+    /// Our instance with the identity of each wanted instance. If several have it, an id that belongs to another wanted
+    /// instance is left to that one.
     fn with_same_identity<'w>(
         &self,
         wanted: &'w WantedInstances,

@@ -1,7 +1,7 @@
 //! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one for the
 //! invocation. CloudWatch Logs extracts the metrics without an API call. The table in docs/reference/metrics.md is
-//! generated from the lists here. CloudWatch bills each metric and each combination of dimensions, so the lists have only
-//! metrics that an alarm or the dashboard in template.yaml reads.
+//! generated from the lists here. CloudWatch bills each metric and each combination of dimensions, so the lists have
+//! only metrics that an alarm or the dashboard in template.yaml reads.
 
 #[cfg(test)]
 mod counting;
@@ -21,7 +21,7 @@ use crate::model::{GuardState, Outcome, STALE, Verb};
 pub const NAMESPACE: &str = "cloud-map-sync";
 /// The dimension of every metric: the function's name.
 pub const FUNCTION: &str = "function_name";
-/// The further dimension of a cluster's metrics: its ARN.
+/// The second dimension of a cluster's metrics: the cluster's ARN.
 pub const CLUSTER: &str = "cluster";
 
 /// A metric: its name, its meaning and its value in a report.
@@ -33,7 +33,7 @@ pub struct Metric<T> {
     count: Counting<T>,
 }
 
-/// The value of a metric in a report; `None` if that does not have it.
+/// Returns the value of a metric in a report. `None` if the report does not have the metric.
 type Counting<T> = fn(&T) -> Option<usize>;
 
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl<T> Metric<T> {
     }
 }
 
-/// Writes the metrics of an invocation of `function`. A plan has none, since it is not a run.
+/// Writes the metrics of an invocation of `function`. A plan has no metrics, since it is not a run.
 ///
 /// # Errors
 /// Returns an error if `output` cannot be written to.
@@ -205,13 +205,13 @@ impl ClusterReport {
         kept_out.count() + usize::from(frozen)
     }
 
-    /// The number of changes of a kind that failed or were not attempted.
+    /// Returns the number of changes of a kind that failed or were not attempted.
     fn left_undone(&self, change: Verb) -> usize {
         let left = self.all_lines().filter(|line| line.outcome.is_left_undone());
         left.filter(|line| line.verb() == Some(change)).count()
     }
 
-    /// The number of endpoints that are ready and not registered.
+    /// Returns the number of endpoints that are ready and not registered.
     fn missing(&self) -> usize {
         let refused = self.services.iter().map(|service| service.refused.len());
         self.left_undone(Verb::Register) + refused.sum::<usize>()
@@ -225,7 +225,7 @@ impl ClusterReport {
     }
 }
 
-/// The verdict of a full sync that holds a loss.
+/// Returns the verdict if it is that of a full sync that holds a loss.
 fn held(guard: Option<&GuardReport>) -> Option<&GuardReport> {
     guard.filter(|guard| guard.state == GuardState::Held)
 }
@@ -234,8 +234,8 @@ fn loss_held(guard: Option<&GuardReport>) -> usize {
     held(guard).map_or(0, |guard| guard.loss)
 }
 
-// The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use
-// these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
+// The metrics of a whole invocation. The alarms use these, since a template cannot know the ARN that is a dimension of
+// a cluster's metrics.
 
 /// The metrics of an invocation.
 pub const OF_INVOCATION: [Metric<Report>; 14] = [
@@ -306,18 +306,20 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     ),
 ];
 
-/// The clusters of a full sync that page. A run over all clusters also has those that it did not read.
+/// Returns the clusters that had a full sync and whose faults page. A run over all clusters also has the clusters that
+/// it could not read.
 fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
     report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
 }
 
-/// Clusters of one Cloud Map count the same services, and a run of a part of one does not know them all.
+/// Returns the largest number of unread services of a cluster: clusters with the same Cloud Map count the same
+/// services. Only full syncs are counted, since other runs do not know all services.
 fn unread(report: &Report) -> Option<usize> {
     let whole = report.clusters.iter().filter(|cluster| cluster.whole);
     whole.map(|cluster| cluster.unread).max().filter(|unread| *unread > 0)
 }
 
-/// Each once: all members of a clusterset see the same.
+/// Returns the number of stale members. Each is counted once, since all members of a clusterset report it.
 fn stale_clusters(report: &Report) -> Option<usize> {
     let members = || {
         report
@@ -333,7 +335,8 @@ fn stale_clusters(report: &Report) -> Option<usize> {
     Some(stale.collect::<BTreeSet<_>>().len())
 }
 
-/// The most of one Cloud Map: full syncs of several clusters count the same ones.
+/// Returns the largest number of orphans in one Cloud Map. The numbers are not added up, since two Cloud Maps of the
+/// settings may show the same orphans.
 fn orphans(report: &Report) -> Option<usize> {
     report.clusters.iter().find(|cluster| cluster.whole)?;
     let mut registries: BTreeMap<Option<&str>, usize> = BTreeMap::new();
@@ -369,7 +372,7 @@ mod tests {
     use super::*;
     use crate::report::Counts;
 
-    /// The part that the run covered completely.
+    /// The clusters that the run covered completely.
     #[derive(Clone, Copy, PartialEq)]
     enum Whole {
         Nothing,
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!(cluster["_aws"]["Timestamp"], 1_795_252_502_000_u64);
         assert_eq!(directive["Namespace"], NAMESPACE);
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION, CLUSTER]]));
-        // Those of a clusterset are for its members alone.
+        // Six metrics are only for members of a clusterset.
         let count = directive["Metrics"].as_array().expect("a list").len();
         assert_eq!(count, OF_CLUSTER.len() - 6);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
@@ -418,7 +421,7 @@ mod tests {
         let metrics = directive["Metrics"].as_array().expect("a list");
         let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
-        // One is for clustersets, and one for a Cloud Map that was not read whole.
+        // One metric is for clustersets, and one for a Cloud Map that was not read completely.
         assert_eq!(metrics.len(), OF_INVOCATION.len() - 2);
     }
 
