@@ -21,6 +21,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("cargo", "mutants"),
     ("cargo", "run --example EXAMPLE -- --migration --multi-cluster --serve"),
     ("cargo", "sandbox"),
+    ("cargo", "test --workspace"),
     ("cargo", "test --profile WORD --lib -- WORD WORD WORD WORD"),
     (
         "cargo",
