@@ -40,14 +40,14 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The pause is measured by the wall clock. A pool measures the age of its connections by the monotonic clock, which
 /// does not advance while a snapshot (SnapStart) is stored (<https://github.com/aws/aws-lambda-web-adapter/pull/569>).
 /// During other freezes of Lambda it does advance (<https://github.com/aws/aws-lambda-web-adapter/issues/830>).
-pub struct PausingClient<T> {
+pub struct ExpiringClient<T> {
     build: Box<dyn Fn() -> T + Send + Sync>,
     longest_pause: Duration,
     /// The client with the time of its last request. `None` before the first request.
     current: Mutex<Option<(SystemTime, T)>>,
 }
 
-impl<T: Clone> PausingClient<T> {
+impl<T: Clone> ExpiringClient<T> {
     pub fn new(longest_pause: Duration, build: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self { build: Box::new(build), longest_pause, current: Mutex::default() }
     }
@@ -89,7 +89,7 @@ pub fn system_names() -> SharedDnsResolver {
 struct AddressOrder {
     addresses: Vec<IpAddr>,
     /// How often the first address was moved to the end.
-    passed_over: usize,
+    rotations: usize,
 }
 
 /// A resolver that remembers for each name which address to try first.
@@ -104,19 +104,19 @@ struct OrderedNames {
 }
 
 impl OrderedNames {
-    fn passed_over(&self, name: &str) -> usize {
+    fn rotations(&self, name: &str) -> usize {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        orders.get(name).map_or(0, |order| order.passed_over)
+        orders.get(name).map_or(0, |order| order.rotations)
     }
 
-    /// Moves the first address to the end, unless another attempt has done so since `passed_over` was read. Concurrent
+    /// Moves the first address to the end, unless another attempt has done so since `rotations` was read. Concurrent
     /// attempts fail on the same address, so only the first failure may move it.
-    fn pass_over_first(&self, name: &str, passed_over: usize) {
+    fn pass_over_first(&self, name: &str, rotations: usize) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(order) = orders.get_mut(name) else { return };
-        if order.passed_over == passed_over && !order.addresses.is_empty() {
+        if order.rotations == rotations && !order.addresses.is_empty() {
             order.addresses.rotate_left(1);
-            order.passed_over += 1;
+            order.rotations += 1;
         }
     }
 
@@ -145,7 +145,7 @@ impl ResolveDns for OrderedNames {
 
 /// The SDK's own HTTP client with two additions: the order of addresses, and the replacement after a pause.
 struct AwsClient {
-    client: PausingClient<SharedHttpClient>,
+    client: ExpiringClient<SharedHttpClient>,
     names: Arc<OrderedNames>,
 }
 
@@ -153,7 +153,7 @@ struct AwsClient {
 pub fn aws_client(names: SharedDnsResolver) -> SharedHttpClient {
     let names = Arc::new(OrderedNames { names, orders: Mutex::default() });
     let resolver = SharedDnsResolver::new(ResolveWith(names.clone()));
-    let client = PausingClient::new(LONGEST_PAUSE, move || sdk_client(resolver.clone()));
+    let client = ExpiringClient::new(LONGEST_PAUSE, move || sdk_client(resolver.clone()));
     SharedHttpClient::new(AwsClient { client, names })
 }
 
@@ -223,12 +223,12 @@ impl HttpConnector for AwsConnector {
         let uri = request.uri().parse::<http::Uri>().unwrap_or_default();
         let name = uri.host().unwrap_or_default().to_owned();
         let names = self.names.clone();
-        let passed_over = names.passed_over(&name);
+        let rotations = names.rotations(&name);
         let answer = self.connector.call(request);
         HttpConnectorFuture::new(async move {
             let answer = answer.await;
             if answer.as_ref().is_err_and(ConnectorError::is_timeout) {
-                names.pass_over_first(&name, passed_over);
+                names.pass_over_first(&name, rotations);
             }
             answer
         })

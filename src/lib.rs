@@ -44,17 +44,13 @@
 //! | Word | Meaning |
 //! |---|---|
 //! | registry | one account's Cloud Map in one Region |
-//! | ours, foreign | with the marks of this installation and cluster; any other |
-//! | owner, marks | the installation, cluster and flow that an instance belongs to; the attributes that record them |
+//! | owner, marks | the installation, cluster and flow that an instance belongs to; the attributes that record them. An instance with our marks is *ours*, any other is *foreign* |
 //! | flow | the source of instances: annotated Services, or exports |
-//! | member | a cluster of a clusterset |
-//! | import | a ServiceImport with its derived Service, which has the virtual IP, and its EndpointSlices |
+//! | member, source | a cluster of a clusterset; where a run reads its exports: in the cluster itself if the function serves it, else in Cloud Map |
 //! | export record, cluster record | an instance without an address, which describes an export or a member |
 //! | claim, holder | the request of a Service for a name; the Service that has the name |
-//! | observation | the input of a plan: the claims and endpoints of the cluster, and the contents of Cloud Map |
-//! | change, plan | one call to Cloud Map; all changes, and all held-back requests with the reasons |
+//! | full sync, targeted sync | the sync of all Services of a cluster; of the Services that a message or a person names |
 //! | comparison, look | the plan of all Services of a run; the plan of one group on a fresh read |
-//! | full sync, message | a run over all Services of a cluster; a request to sync the Services of one scope |
 //! | group | the Services joined by a name that both claim or have instances under; most often one Service |
 //! | permit | the right of a run to remove an instance, given by the comparison after the guard has judged it |
 //! | surplus | an instance of ours that is to be removed, most often because no endpoint needs it |
@@ -62,13 +58,7 @@
 //! | held back | a request that is left out, with a reason; a retry does not help |
 //! | loss | the instances that a full sync would remove from a cluster, or the endpoints from its imports; the guard holds a loss that is too large |
 //! | sighting, note | when a full sync first saw the loss of a Service, and how many instances it would have left; the sighting as stored on an instance of that Service |
-//! | orphan | an instance of this installation from a cluster that is not configured for its Cloud Map |
 //! | mirror | the last reads of one Cloud Map by this process; no change rests on it |
-//! | refusal | a request that Cloud Map would refuse again, and that is not sent for ten minutes |
-//! | source | where a run reads the exports of a cluster: in the cluster itself if the function serves it, else in Cloud Map |
-//! | stale | a member whose last full sync is too long ago |
-//! | adopt | put our marks on an instance that another party registered |
-//! | scope, selection | the clusters and Services that a payload names; the Services of one configured cluster in it |
 
 pub mod actions;
 pub mod clients;

@@ -24,7 +24,7 @@ use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
 pub use clusterset::Clusterset;
-pub use member::{Joined, unread};
+pub use member::{JoinedCluster, unread};
 
 /// The number of clusters that are read or written at once.
 pub const CONCURRENT_CLUSTERS: usize = 8;
@@ -163,7 +163,7 @@ impl Invocation<'_> {
 
     /// Whether the run reads as much of Cloud Map as there is time for: a person waits for its answer, or it is a dry
     /// run.
-    pub(crate) fn is_of_person(&self) -> bool {
+    pub(crate) fn reads_without_budget(&self) -> bool {
         self.mode != Mode::Sync || self.adoption.is_some() || self.confirmed || self.is_fresh
     }
 
@@ -219,7 +219,7 @@ impl Invocation<'_> {
         let Some(first) = errors.first() else { return };
         let count = errors.len();
         let first = chain(first);
-        if kubernetes.is_first_refusal() {
+        if kubernetes.note_refusal() {
             tracing::info!("{count} Events are not created, such as: {first}");
         } else {
             tracing::debug!("{count} Events are not created, such as: {first}");

@@ -16,13 +16,13 @@ use crate::model::{
 
 /// A service whose instances are to be read.
 #[derive(Clone, Debug)]
-pub struct Unread {
+pub struct ServiceToRead {
     pub key: ServiceKey,
     pub arn: String,
     name: String,
 }
 
-impl Unread {
+impl ServiceToRead {
     pub fn new(key: &ServiceKey, service: &CloudMapService) -> Self {
         Self { key: key.clone(), arn: service.arn.clone(), name: service.name.clone() }
     }
@@ -30,7 +30,7 @@ impl Unread {
 
 /// The result of a read of a service's instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum InstancesRead {
     Instances {
         instances: Instances,
         /// The accounts that registered the instances.
@@ -44,7 +44,7 @@ pub enum Reading {
     },
 }
 
-impl Reading {
+impl InstancesRead {
     fn of(read: Result<Option<Self>, Error>) -> Self {
         match read {
             Ok(read) => read.unwrap_or(Self::Gone),
@@ -93,10 +93,10 @@ impl CloudMap {
     /// Reads the instances of services while the services are still being listed.
     pub fn instances_of(
         &self,
-        services: impl Stream<Item = Unread>,
-    ) -> impl Stream<Item = (Unread, Reading)> {
+        services: impl Stream<Item = ServiceToRead>,
+    ) -> impl Stream<Item = (ServiceToRead, InstancesRead)> {
         let reads = services.map(async move |unread| {
-            let reading = Reading::of(self.instances(&unread.arn, &unread.name).await);
+            let reading = InstancesRead::of(self.instances(&unread.arn, &unread.name).await);
             (unread, reading)
         });
         reads.buffer_unordered(SIDE_BY_SIDE)
@@ -106,7 +106,7 @@ impl CloudMap {
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
-    pub async fn instances(&self, arn: &str, name: &str) -> Result<Option<Reading>, Error> {
+    pub async fn instances(&self, arn: &str, name: &str) -> Result<Option<InstancesRead>, Error> {
         let action = || format!("list the instances of Cloud Map service {name}");
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
         let pages = self.client.list_instances().service_id(arn).into_paginator().send();
@@ -125,11 +125,11 @@ impl CloudMap {
             Some((instance.id?, from_cloud_map(instance.attributes.unwrap_or_default())))
         });
         let instances = instances.collect();
-        Ok(Some(Reading::Instances { instances, registered_by }))
+        Ok(Some(InstancesRead::Instances { instances, registered_by }))
     }
 
     /// Reads only the instances `ids` of a service, into the service. An error is recorded in the service as by
-    /// [`Reading::fill`], even if the service does not exist.
+    /// [`InstancesRead::fill`], even if the service does not exist.
     pub async fn read_some(&self, service: &mut CloudMapService, ids: &BTreeSet<String>) {
         let reads = ids.iter().map(|id| {
             let arn = &service.arn;
@@ -142,9 +142,9 @@ impl CloudMap {
         let read = future::try_join_all(reads).await.map(|read| {
             let instances =
                 read.into_iter().filter_map(|(id, attributes)| Some((id, attributes?))).collect();
-            Some(Reading::Instances { instances, registered_by: BTreeSet::new() })
+            Some(InstancesRead::Instances { instances, registered_by: BTreeSet::new() })
         });
-        Reading::of(read).fill(service);
+        InstancesRead::of(read).fill(service);
     }
 
     /// Reads the attributes of one instance. Returns `None` if the instance or its service does not exist. Waits only
@@ -204,7 +204,7 @@ pub type CustomTags = BTreeMap<String, String>;
 /// with instances is kept if one call finds it and the next does not. Otherwise the guard would not count its
 /// instances, and could let a loss in other services pass as a small one.
 fn is_gone(service: &CloudMapService, error: &Error) -> bool {
-    error.class == Class::NotFound && service.held() == 0
+    error.class == Class::NotFound && service.instance_total() == 0
 }
 
 impl CloudMap {

@@ -25,9 +25,9 @@ use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
 use bucket::Lane;
-pub use instances::{CustomTags, OWNER_TAG, Reading, Unread};
-pub use operation::Ended;
-pub use quota::{Call, Permit, QuotaShare, Quotas, Rate, Room};
+pub use instances::{CustomTags, InstancesRead, OWNER_TAG, ServiceToRead};
+pub use operation::WaitResult;
+pub use quota::{Call, LinePlaces, Permit, QuotaShare, Quotas, Rate};
 pub use read::{ListedNamespace, ListedService, StripDataPrefix};
 use shared_results::EnsuredNamespaces;
 pub use shared_results::{Created, SharedResults};
@@ -87,7 +87,7 @@ impl CloudMap {
 
     /// Waits until the line of `call` has room for `calls` calls, or at most for a full line, and reserves their
     /// places.
-    pub async fn enter_line(&self, call: Call, calls: usize) -> Room {
+    pub async fn enter_line(&self, call: Call, calls: usize) -> LinePlaces {
         self.quotas.enter_line(call, calls).await
     }
 

@@ -29,7 +29,7 @@ impl Timings {
 
 /// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum WaitResult {
     Success {
         /// The id of the operation's namespace, if Cloud Map returned it.
         namespace: Option<String>,
@@ -55,7 +55,7 @@ impl CloudMap {
         (call, kind): (Call, NamespaceKind),
         owner: Option<&str>,
         until: Instant,
-    ) -> Result<Ended, Error> {
+    ) -> Result<WaitResult, Error> {
         let until = until.min(Instant::now() + MAX_WAIT);
         let timing = self.timings.get(call, kind);
         let ended = async {
@@ -72,7 +72,7 @@ impl CloudMap {
                 sleep_until(start + timing.next_poll(start.elapsed())).await;
             }
         };
-        timeout_at(until, ended).await.unwrap_or(Ok(Ended::Pending))
+        timeout_at(until, ended).await.unwrap_or(Ok(WaitResult::Pending))
     }
 
     /// Returns the result and the duration of an operation, or `None` if it has not ended.
@@ -81,7 +81,7 @@ impl CloudMap {
         _permit: Permit<'_>,
         operation: &str,
         owner: Option<&str>,
-    ) -> Result<Option<(Ended, Option<Duration>)>, Error> {
+    ) -> Result<Option<(WaitResult, Option<Duration>)>, Error> {
         let request = self.client.get_operation().operation_id(operation);
         let answer = request.set_owner_account(owner.map(str::to_owned)).send().await;
         let answer =
@@ -92,9 +92,9 @@ impl CloudMap {
         let ended = match operation.status {
             Some(OperationStatus::Success) => {
                 let mut targets = operation.targets.unwrap_or_default();
-                Ended::Success { namespace: targets.remove(&OperationTargetType::Namespace) }
+                WaitResult::Success { namespace: targets.remove(&OperationTargetType::Namespace) }
             }
-            Some(OperationStatus::Fail) => Ended::Fail {
+            Some(OperationStatus::Fail) => WaitResult::Fail {
                 code: operation.error_code.unwrap_or_else(|| "UNKNOWN".to_owned()),
                 message: operation.error_message.unwrap_or_else(|| "no message".to_owned()),
             },
@@ -117,20 +117,20 @@ fn duration(operation: &Operation) -> Option<Duration> {
 
 /// The number of durations that are kept: few enough to follow a change of Cloud Map's speed.
 const MAX_DURATIONS: usize = 20;
-/// The number of durations from which on `UNKNOWN` does not limit the median.
+/// The number of durations from which on `FIRST_POLL_MAX` does not limit the median.
 const MIN_DURATIONS: usize = 10;
 /// The longest wait for a first poll while fewer than `MIN_DURATIONS` durations are known.
-const UNKNOWN: Duration = Duration::from_secs(5);
+const FIRST_POLL_MAX: Duration = Duration::from_secs(5);
 /// The wait before the first poll of the operation that is polled early.
-const EARLY: Duration = Duration::from_millis(100);
+const PROBE_DELAY: Duration = Duration::from_millis(100);
 /// The shortest wait for a first poll if durations are known: about the time of one call.
-const SHORTEST: Duration = Duration::from_millis(20);
+const FIRST_POLL_MIN: Duration = Duration::from_millis(20);
 /// The factor that moves a poll after the expected end, since durations vary.
 const MARGIN: f64 = 1.1;
 /// The ages at which an operation is polled that takes longer than all recent ones.
-const LATER: [Duration; 6] = [
+const SLOW_POLL_AGES: [Duration; 6] = [
     Duration::from_secs(1),
-    UNKNOWN,
+    FIRST_POLL_MAX,
     Duration::from_secs(10),
     Duration::from_secs(20),
     Duration::from_secs(40),
@@ -149,19 +149,19 @@ pub(super) struct OperationTiming {
 
 impl OperationTiming {
     /// Waits until the first poll of an operation that was accepted at `start`. If no duration is known, the operation
-    /// that gets the lock is the probe; the others wait until it has ended, at most `UNKNOWN`.
+    /// that gets the lock is the probe; the others wait until it has ended, at most `FIRST_POLL_MAX`.
     pub(super) async fn first_poll(&self, start: Instant) -> Option<Probe<'_, ()>> {
-        let due = start + UNKNOWN;
+        let due = start + FIRST_POLL_MAX;
         while self.median().is_none() {
             let Ok(probe) = timeout_at(due, self.probe.lock()).await else { return None };
             if self.median().is_none() {
-                sleep_until(start + EARLY).await;
+                sleep_until(start + PROBE_DELAY).await;
                 return Some(probe);
             }
         }
         // The median may change while this waits, because other operations end.
         loop {
-            let median = self.median().unwrap_or(UNKNOWN);
+            let median = self.median().unwrap_or(FIRST_POLL_MAX);
             sleep_until(start + median).await;
             if self.median().is_none_or(|median| Instant::now() >= start + median) {
                 return None;
@@ -171,16 +171,16 @@ impl OperationTiming {
 
     /// Returns the age for the next poll of an operation that had not ended at `age`: the median of the longer
     /// durations, when half of such operations have ended. A single slow operation delays the poll by at most `age` or
-    /// `UNKNOWN`, whichever is longer.
+    /// `FIRST_POLL_MAX`, whichever is longer.
     pub(super) fn next_poll(&self, age: Duration) -> Duration {
         let soonest = age.mul_f64(MARGIN);
         let longer: Vec<Duration> =
             self.sorted().into_iter().filter(|duration| *duration > soonest).collect();
         let next = match median(&longer) {
-            Some(expected) => Some(expected.min(age + age.max(UNKNOWN))),
-            None => LATER.into_iter().find(|later| *later > age.mul_f64(1.5)),
+            Some(expected) => Some(expected.min(age + age.max(FIRST_POLL_MAX))),
+            None => SLOW_POLL_AGES.into_iter().find(|later| *later > age.mul_f64(1.5)),
         };
-        let last = if soonest < LAST { LAST } else { age + UNKNOWN };
+        let last = if soonest < LAST { LAST } else { age + FIRST_POLL_MAX };
         next.map_or(last, |next| next.min(last))
     }
 
@@ -195,8 +195,8 @@ impl OperationTiming {
     /// Returns the wait for a first poll, or `None` if no duration is known.
     fn median(&self) -> Option<Duration> {
         let sorted = self.sorted();
-        let longest = if sorted.len() < MIN_DURATIONS { UNKNOWN } else { Duration::MAX };
-        median(&sorted).map(|median| median.clamp(SHORTEST, longest))
+        let longest = if sorted.len() < MIN_DURATIONS { FIRST_POLL_MAX } else { Duration::MAX };
+        median(&sorted).map(|median| median.clamp(FIRST_POLL_MIN, longest))
     }
 
     fn sorted(&self) -> Vec<Duration> {

@@ -157,18 +157,18 @@ impl Line {
         Self { places: Arc::new(Semaphore::new(length as usize)), length }
     }
 
-    async fn enter(&self, calls: usize) -> Room {
+    async fn enter(&self, calls: usize) -> LinePlaces {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, self.length);
         // The semaphore is never closed, so there is no error to handle.
-        Room(self.places.clone().acquire_many_owned(calls).await.ok())
+        LinePlaces(self.places.clone().acquire_many_owned(calls).await.ok())
     }
 }
 
 /// The places of calls in a line, freed on drop. A caller drops a place when the call has its token.
 #[derive(Debug, Default)]
-pub struct Room(Option<OwnedSemaphorePermit>);
+pub struct LinePlaces(Option<OwnedSemaphorePermit>);
 
-impl Room {
+impl LinePlaces {
     /// Splits off the place of one call; empty if the line was too short to hold all calls.
     #[must_use]
     pub fn split(&mut self) -> Self {
@@ -211,7 +211,7 @@ impl Quotas {
     }
 
     /// Waits for `calls` places in the line of `call`, or at most for all its places.
-    pub(super) async fn enter_line(&self, call: Call, calls: usize) -> Room {
+    pub(super) async fn enter_line(&self, call: Call, calls: usize) -> LinePlaces {
         self.lines[&call].enter(calls).await
     }
 

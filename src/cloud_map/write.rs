@@ -13,7 +13,7 @@ use aws_sdk_servicediscovery::types::error::{
 };
 use tokio::time::Instant;
 
-use super::{Call, CloudMap, Ended, EnsuredNamespaces, Error, Permit};
+use super::{Call, CloudMap, EnsuredNamespaces, Error, Permit, WaitResult};
 use crate::model::{
     Attributes, HealthCheck, NamespaceKind, NewService, Place, Records, ServiceKind, ServiceUpdate,
     description,
@@ -180,12 +180,12 @@ impl CloudMap {
     ) -> Result<String, Error> {
         let kind = (Call::CreateHttpNamespace, NamespaceKind::Http);
         let problem = match self.wait(operation, kind, None, until).await? {
-            Ended::Success { namespace: Some(id) } => return Ok(id),
-            Ended::Success { namespace: None } => {
+            WaitResult::Success { namespace: Some(id) } => return Ok(id),
+            WaitResult::Success { namespace: None } => {
                 return Err(Error::missing_member(creation_of(name), "Targets"));
             }
-            Ended::Fail { code, message } => format!("{code}: {message}"),
-            Ended::Pending => "the operation has not ended in time".to_owned(),
+            WaitResult::Fail { code, message } => format!("{code}: {message}"),
+            WaitResult::Pending => "the operation has not ended in time".to_owned(),
         };
         Err(Error::input(creation_of(name), &problem))
     }

@@ -32,13 +32,13 @@ pub type InstanceIds = BTreeMap<ServiceKey, BTreeSet<String>>;
 /// The parts of the imports in a clusterset. The parts of served clusters have no endpoints here, since the run never
 /// asks Cloud Map what a served cluster exports.
 #[derive(Debug)]
-pub struct StandingParts<'a> {
+pub struct ImportedParts<'a> {
     pub clusterset: &'a ClustersetId,
     pub served: &'a Served,
     pub parts: Parts,
 }
 
-impl StandingParts<'_> {
+impl ImportedParts<'_> {
     /// Returns the parts of unserved clusters whose export, or one of whose endpoints, is missing in a registry.
     #[must_use]
     pub fn departing(&self, registry: &Registry) -> Self {

@@ -39,11 +39,11 @@ pub struct Function {
     /// The queue of messages about single Services (`QUEUE_URL`).
     queue: Option<Queue>,
     out_of_step: OutOfStep,
-    silent: clustersets::Silent,
+    silent: clustersets::UnresponsiveClusters,
     /// The log lines that recur in each run and were already logged.
     logged_lines: log::LoggedLines,
     /// The largest number of reads of instances of a sync. `None` if it follows from the time of the sync.
-    most_reads: Option<usize>,
+    max_instance_reads: Option<usize>,
     clock: Clock,
 }
 
@@ -58,9 +58,9 @@ impl Function {
             memories: Mutex::default(),
             queue,
             out_of_step: OutOfStep::default(),
-            silent: clustersets::Silent::default(),
+            silent: clustersets::UnresponsiveClusters::default(),
             logged_lines: log::LoggedLines::default(),
-            most_reads: None,
+            max_instance_reads: None,
             clock: Clock::system(),
         }
     }
@@ -73,8 +73,8 @@ impl Function {
 
     /// Limits the reads of instances of each sync, as if its time allowed no more of a very large Cloud Map.
     #[must_use]
-    pub fn with_most_reads(self, calls: usize) -> Self {
-        Self { most_reads: Some(calls), ..self }
+    pub fn with_max_instance_reads(self, calls: usize) -> Self {
+        Self { max_instance_reads: Some(calls), ..self }
     }
 
     /// Replaces the transport to API servers.

@@ -101,12 +101,12 @@ impl Function {
 
     pub(super) fn read_limit(&self, invocation: &Invocation<'_>) -> ReadLimit {
         let deadline = invocation.deadline;
-        if invocation.is_of_person() {
+        if invocation.reads_without_budget() {
             return ReadLimit::of_person(deadline);
         }
         let period = self.settings.rules.guard.period.unsigned_abs();
         let limit = ReadLimit::of_schedule(self.settings.quota_share, deadline, period);
-        self.most_reads.map_or(limit, |calls| limit.of_calls(calls))
+        self.max_instance_reads.map_or(limit, |calls| limit.of_calls(calls))
     }
 
     /// Returns the registries of these clusters, each read at most once, within `limit`.

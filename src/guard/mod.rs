@@ -1,6 +1,6 @@
 //! The rules of the guard against mass deletion, for instances and for imports: the limits of a loss ([`Guard`], from
 //! the settings), the loss of each name ([`Losses`]), the loss that an earlier run saw (`sighting`), and the verdict
-//! ([`Measure::judge`]) with its sentence (`status`).
+//! ([`LossBase::judge`]) with its sentence (`status`).
 //!
 //! The module is pure and knows no changes: `publish::plan` counts the instances that a plan would deregister, `import`
 //! counts the endpoints that would leave the imports, and each takes the held removals out of its own plan. The time is
@@ -107,7 +107,7 @@ pub struct Verdict {
 
 /// The quantities that a loss is measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measure {
+pub struct LossBase {
     /// The part of the cluster that the run covers.
     pub extent: Extent,
     /// The number of instances when the run began.
@@ -116,10 +116,10 @@ pub struct Measure {
     pub unread: usize,
     /// In a targeted sync: whether a part of Cloud Map was read only by an earlier run. A note may have been written
     /// there since.
-    pub is_old: bool,
+    pub has_earlier_reads: bool,
 }
 
-impl Measure {
+impl LossBase {
     /// Whether a loss exceeds the limits. A single name may lose everything: in a full sync only if this run read it.
     pub fn is_past(self, run: &Circumstances, losses: &Losses) -> bool {
         let excused = match self.extent {
@@ -213,7 +213,7 @@ impl Measure {
         sightings: &Sightings,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if self.is_past(run, losses) || self.is_old && total(losses) > 0 {
+        if self.is_past(run, losses) || self.has_earlier_reads && total(losses) > 0 {
             return Some(Verdict::new(GuardState::LeftToFullSync, losses.clone(), instances, None));
         }
         let mut held = losses.clone();

@@ -27,8 +27,8 @@ fn losses(all: &[(&str, usize)]) -> Losses {
     all.iter().map(loss).collect()
 }
 
-fn of_all(instances: usize, unread: usize) -> Measure {
-    Measure { extent: Extent::Everything, instances, unread, is_old: false }
+fn of_all(instances: usize, unread: usize) -> LossBase {
+    LossBase { extent: Extent::Everything, instances, unread, has_earlier_reads: false }
 }
 
 fn verdict(state: GuardState, held: Losses, passed: Losses, instances: usize) -> Verdict {
@@ -50,7 +50,7 @@ fn named(name: &str) -> ServiceRef {
 fn confirmed_loss_passes_with_the_time_it_was_first_seen() {
     let all = losses(&[("web", 20), ("mail", 20)]);
     let seen = seen(&all, at("09:55"));
-    let measure = Measure { extent: Extent::Confirmed, ..of_all(40, 0) };
+    let measure = LossBase { extent: Extent::Confirmed, ..of_all(40, 0) };
     let expected = verdict(GuardState::Confirmed, Losses::default(), all.clone(), 40);
     let expected = Some(Verdict { first_seen: Some(at("09:55")), ..expected });
     assert_eq!(measure.judge(&run(), &all, &seen), expected);
@@ -71,7 +71,7 @@ fn part_of_a_loss_that_was_seen_passes_and_the_new_part_is_held_from_now_on() {
 #[test]
 fn what_could_not_be_read_counts_as_lost_and_as_an_instance() {
     let judge =
-        |measure: Measure| measure.judge(&run(), &losses(&[("mail", 6)]), &Sightings::new());
+        |measure: LossBase| measure.judge(&run(), &losses(&[("mail", 6)]), &Sightings::new());
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), losses(&[]), 20);
     let expected = Some(Verdict { unread: 10, ..expected });
     assert_eq!(judge(of_all(20, 10)), expected, "16 of 30");
@@ -188,7 +188,7 @@ fn message_takes_out_nothing_of_a_service_with_a_note_or_without_room_for_one() 
             .map(|(name, time)| (named(name), Sighting { first_seen: at(time), left: 0 }))
             .into_iter()
             .collect();
-        let measure = Measure { extent: Extent::Part, ..of_all(40, 0) };
+        let measure = LossBase { extent: Extent::Part, ..of_all(40, 0) };
         let verdict = measure.judge(&run(), &all, &sightings);
         let found = verdict.as_ref().map(|verdict| {
             (verdict.state, verdict.held.keys().map(|it| it.name.as_str()).collect::<Vec<_>>())

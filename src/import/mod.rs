@@ -28,15 +28,15 @@ use crate::error::chain;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
 use crate::model::{
-    Family, Kind, Line, Notice, ObjectRef, Outcome, Policy, RefusedField, Selection, ServiceRef,
-    Timestamp, Tone, is_derived_service, join,
+    Family, Kind, Line, Notice, NoticeKind, ObjectRef, Outcome, Policy, RefusedField, Selection,
+    ServiceRef, Timestamp, is_derived_service, join,
 };
 use crate::time::Deadline;
 use apply::{Applied, Failure, apply};
 use observe::Objects;
 use plan::{
-    Basis, EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange,
-    OwnerLabel, Plan, Present, Reason, Tally, Write, as_exported, has_noted_fields, noted_fields,
+    EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange, OwnerLabel,
+    Plan, PlanInput, Present, Reason, Tally, Write, as_exported, has_noted_fields, noted_fields,
     ready_endpoints,
 };
 use sources::{Importer, Members, MergedName};
@@ -78,7 +78,7 @@ impl Importing<'_> {
     ) -> Imported {
         let names = self.names(members, selection);
         if self.policy != Policy::Sync {
-            return self.standing_still(names);
+            return self.report_unchanged(names);
         }
         let Importer { member, owner, .. } = self.importer;
         let lacks_own_record =
@@ -120,7 +120,7 @@ impl Importing<'_> {
     }
 
     /// Reports the imports of these names unchanged, for a policy that forbids changes.
-    fn standing_still(&self, names: BTreeSet<ServiceRef>) -> Imported {
+    fn report_unchanged(&self, names: BTreeSet<ServiceRef>) -> Imported {
         let is_told = self.guard.extent.is_whole() || !self.writes;
         let frozen_by = is_told.then_some(self.policy);
         let mut imported = Imported { frozen_by, ..Imported::default() };
@@ -151,7 +151,7 @@ impl Importing<'_> {
 
     fn import(&self, members: &Members<'_>, name: ServiceRef) -> ImportRun<'_> {
         let present = self.objects.present(&name);
-        let exports = members.known(&name, &self.importer, &present.holders());
+        let exports = members.exports_for(&name, &self.importer, &present.holders());
         self.on(name, present, exports)
     }
 
@@ -275,7 +275,7 @@ impl ImportRun<'_> {
             let families = kubernetes.service_families();
             let refused = self.refused_fields();
             let state = self.importing.namespace(&self.name.namespace);
-            let plan = self.on_basis(&families, plan::plan);
+            let plan = self.with_input(&families, plan::plan);
             if may_stand && self.finds_foreign(&plan).await {
                 continue;
             }
@@ -335,7 +335,7 @@ impl ImportRun<'_> {
         for Failure { error, .. } in &applied.failures {
             let missing = error.missing_family().filter(|family| families.contains(family));
             if let Some(family) = missing {
-                kubernetes.lacks_family(family);
+                kubernetes.remember_missing_family(family);
             }
             let is_excluded = state == NamespaceState::Active && error.is_denied(EXCLUDED);
             if is_excluded {
@@ -362,7 +362,7 @@ impl ImportRun<'_> {
         let lost: Vec<&IpAddr> = former.iter().filter(|ip| !ips.contains(ip)).collect();
         (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
             about: Kind::ServiceImport,
-            tone: Tone::Warning,
+            tone: NoticeKind::Warning,
             service: self.name.clone(),
             uid: import.metadata.uid.clone(),
             line: Line::new(
@@ -418,13 +418,13 @@ impl ImportRun<'_> {
     /// Counts the import's ready endpoints before and after its plan.
     fn tally(&self) -> Tally {
         let families = self.importing.kubernetes.service_families();
-        self.on_basis(&families, Tally::of)
+        self.with_input(&families, Tally::of)
     }
 
     /// Marks the parts that the guard holds, so that they stay in the import.
     fn hold(&mut self, parts: &HeldParts) {
         let families = self.importing.kubernetes.service_families();
-        self.exports.sources = self.on_basis(&families, |basis| plan::hold(basis, parts));
+        self.exports.sources = self.with_input(&families, |input| plan::hold(input, parts));
     }
 
     /// The fields that the import does without: noted on its objects, or refused in this run.
@@ -433,9 +433,9 @@ impl ImportRun<'_> {
         &noted | &self.refused
     }
 
-    fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
+    fn with_input<T>(&self, families: &[Family], decide: impl FnOnce(&PlanInput<'_>) -> T) -> T {
         let Importing { owner, importer, objects, now, .. } = self.importing;
-        decide(&Basis {
+        decide(&PlanInput {
             owner,
             importer: &importer.member.cluster,
             available: families,

@@ -19,7 +19,7 @@ const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
 /// A slice of an import.
 #[derive(Clone, Debug)]
-struct OfImport {
+struct ImportSlice {
     /// The name of the import. `None` if another writer removed it from the slice.
     import: Option<String>,
     slice: Arc<Slice>,
@@ -33,7 +33,7 @@ pub struct Objects {
     services: BTreeMap<ServiceRef, Value>,
     /// The slices of each import, by its derived Service. Both names contain the same hash, so a slice is found even if
     /// another writer removed its label. Slices take most of the memory of a run, so their JSON is not kept.
-    slices: BTreeMap<ServiceRef, Vec<OfImport>>,
+    slices: BTreeMap<ServiceRef, Vec<ImportSlice>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
@@ -117,7 +117,7 @@ impl Objects {
         }
     }
 
-    fn add_slices(&mut self, slices: impl IntoIterator<Item = Option<(ServiceRef, OfImport)>>) {
+    fn add_slices(&mut self, slices: impl IntoIterator<Item = Option<(ServiceRef, ImportSlice)>>) {
         for (derived, slice) in slices.into_iter().flatten() {
             self.slices.entry(derived).or_default().push(slice);
         }
@@ -184,7 +184,7 @@ impl Objects {
 /// Reads a slice, and the name of its import from the label or the owner reference. Another writer can change both, so
 /// the hash in the slice's own name must match. Returns `None` if that name is not one of ours: if a person gives a
 /// derived Service a selector, Kubernetes makes slices with the Service's labels.
-fn slice_of(slice: &Value) -> Option<(ServiceRef, OfImport)> {
+fn slice_of(slice: &Value) -> Option<(ServiceRef, ImportSlice)> {
     let ServiceRef { namespace, name } = name_of(slice);
     let digits = name.strip_prefix("imported-")?.split('-').next()?;
     let derived = format!("{}{digits}", id::DERIVED);
@@ -194,7 +194,7 @@ fn slice_of(slice: &Value) -> Option<(ServiceRef, OfImport)> {
     let is_right =
         |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
     let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
-    let slice = OfImport { import, slice: Arc::new(Slice::read(slice)) };
+    let slice = ImportSlice { import, slice: Arc::new(Slice::read(slice)) };
     Some((ServiceRef::new(&namespace, &derived), slice))
 }
 

@@ -38,7 +38,7 @@ pub struct Members<'a> {
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
     /// The Cloud Map services in the namespace of the records whose names are not cluster ids. They are not members.
-    pub strangers: Vec<String>,
+    pub unparsable_services: Vec<String>,
     has_silent: OnceLock<bool>,
     names: OnceLock<BTreeSet<ServiceRef>>,
     /// The exports of the names that were asked for.
@@ -56,7 +56,7 @@ impl<'a> Members<'a> {
         let registry = &read.registry;
         let mut records: BTreeMap<ClusterId, MemberRecords> = BTreeMap::new();
         let mut places = BTreeMap::<_, Vec<_>>::new();
-        let mut strangers = Vec::new();
+        let mut unparsable_services = Vec::new();
         let of_records = record::namespace(clusterset);
         for (key, service) in &registry.services {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
@@ -65,7 +65,9 @@ impl<'a> Members<'a> {
                     Some(cluster) => {
                         records.entry(cluster.clone()).or_default().add(registry, key, &cluster);
                     }
-                    None => strangers.push(format!("{}/{}", namespace.name, service.name)),
+                    None => {
+                        unparsable_services.push(format!("{}/{}", namespace.name, service.name));
+                    }
                 }
             } else if !record::is_namespace(&namespace.name) {
                 // In a DNS namespace another party may have spelled the service `Web`; the name of the key is `web`.
@@ -74,8 +76,8 @@ impl<'a> Members<'a> {
             }
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
-            let is_read_there = served.read.contains_key(cluster);
-            Stale::of(cluster, is_read_there, records.cluster.as_ref()?, stale_before)
+            let is_read_in_cluster = served.read.contains_key(cluster);
+            Stale::of(cluster, is_read_in_cluster, records.cluster.as_ref()?, stale_before)
         });
         Self {
             read,
@@ -84,7 +86,7 @@ impl<'a> Members<'a> {
             stale: stale.collect(),
             records,
             places,
-            strangers,
+            unparsable_services,
             has_silent: OnceLock::new(),
             names: OnceLock::new(),
             named: Mutex::default(),
@@ -111,14 +113,14 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the exports that this run has read in a cluster, if they show whether the cluster exports a name.
-    fn read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&'a ReadExports> {
+    fn read_in_cluster(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&'a ReadExports> {
         let Source::Cluster(read) = self.source(cluster) else { return None };
         read.filter(|read| read.covers(name))
     }
 
     /// Whether this run has read in a cluster itself whether it exports a name.
-    pub fn is_read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
-        self.read_there(cluster, name).is_some()
+    pub fn is_read_in_cluster(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
+        self.read_in_cluster(cluster, name).is_some()
     }
 
     /// Returns the present id of the served cluster that holds a former id, if this run has read the cluster under it.
@@ -176,7 +178,7 @@ impl<'a> Members<'a> {
 
     /// Whether the registry shows the cluster record of a member, or this run has written it. Otherwise this may not be
     /// the Cloud Map of the member's imports.
-    fn shows(&self, member: &Member, owner: &Owner) -> bool {
+    fn has_own_record(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
         self.read.written_or_planned.contains(&member.cluster)
             || records.is_some_and(|records| records.holder.as_ref() == Some(owner))
@@ -195,7 +197,7 @@ impl<'a> Members<'a> {
         self.names.get_or_init(|| {
             let read = self.served.read.iter().flat_map(|(cluster, read)| {
                 let names = read.desired.services.keys();
-                names.filter(|name| self.is_read_there(cluster, name))
+                names.filter(|name| self.is_read_in_cluster(cluster, name))
             });
             let recorded = self.records.iter().filter(|(cluster, _)| self.is_of_cloud_map(cluster));
             let recorded = recorded.flat_map(|(_, records)| records.exports.keys());
@@ -223,7 +225,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the exports of one name for an importing cluster. `holders` are the clusters with a part in its import.
-    pub fn known(
+    pub fn exports_for(
         &self,
         name: &ServiceRef,
         importer: &Importer<'_>,
@@ -260,7 +262,7 @@ impl<'a> Members<'a> {
         for cluster in holders.iter().filter(|_| is_out_of_sight) {
             sources.by_cluster.entry(cluster.clone()).or_insert(Read::Unread);
         }
-        if !self.shows(member, owner) {
+        if !self.has_own_record(member, owner) {
             sources.leave_others_unread();
         }
         left_out.extend(named.left_out.iter().cloned());
@@ -278,7 +280,7 @@ impl<'a> Members<'a> {
 
     /// Whether the registry could be read but lacks the cluster record of a member.
     pub fn is_unfamiliar(&self, member: &Member, owner: &Owner) -> bool {
-        !self.is_unread() && !self.shows(member, owner)
+        !self.is_unread() && !self.has_own_record(member, owner)
     }
 
     /// Whether the record of an export says that Cloud Map has none of its endpoints.
@@ -351,12 +353,12 @@ impl Stale {
     /// read the cluster itself, whatever its record says.
     fn of(
         cluster: &ClusterId,
-        is_read_there: bool,
+        is_read_in_cluster: bool,
         record: &ClusterRecord,
         stale_before: Timestamp,
     ) -> Option<Self> {
         let is_stale = record.heartbeat < stale_before;
-        (is_stale && !record.only_imports && !is_read_there).then(|| Self {
+        (is_stale && !record.only_imports && !is_read_in_cluster).then(|| Self {
             cluster: cluster.clone(),
             arn: record.owner.cluster.clone(),
             heartbeat: record.heartbeat,

@@ -105,7 +105,7 @@ impl Kubernetes {
     }
 
     /// Remembers that the cluster does not have an IP family.
-    pub fn lacks_family(&self, family: Family) {
+    pub fn remember_missing_family(&self, family: Family) {
         lock(&self.remembered.missing_families).insert(family);
     }
 }

@@ -23,7 +23,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
 use super::{ApiServer, Transport};
-use crate::connections::{LONGEST_PAUSE, PausingClient, system_names};
+use crate::connections::{ExpiringClient, LONGEST_PAUSE, system_names};
 
 /// Returns the transport over the network, as the configuration says. `clock` is the wall clock, which shows whether
 /// the process was frozen.
@@ -51,7 +51,7 @@ pub fn builder(
     clock: SharedTimeSource,
 ) -> Result<ClientBuilder<ApiServer>, kube::Error> {
     let connector = connector(&config, names)?;
-    let client = Arc::new(PausingClient::new(longest_pause, move || {
+    let client = Arc::new(ExpiringClient::new(longest_pause, move || {
         legacy::Builder::new(TokioExecutor::new()).build::<_, Body>(connector.clone())
     }));
     let send =

@@ -74,7 +74,7 @@ pub const REPORTER: &str = "cloud-map-sync";
 pub struct Notice {
     /// The kind of the object that the notice is about. The object has the Service's name.
     pub about: Kind,
-    pub tone: Tone,
+    pub tone: NoticeKind,
     /// The namespace and name of the object.
     pub service: ServiceRef,
     /// The UID of the object: a recreated object gets a new Event.
@@ -84,7 +84,7 @@ pub struct Notice {
 
 /// The type of the Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub enum NoticeKind {
     /// A state that lasts: one Event, however many runs see it.
     Warning,
     /// A change at this time. The API server keeps an Event for about an hour, and the same change may be made again
@@ -92,7 +92,7 @@ pub enum Tone {
     News(Timestamp),
 }
 
-impl Tone {
+impl NoticeKind {
     /// The type of the Event in the API.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,10 +115,10 @@ words! {
 
 impl Events {
     /// Whether an Event of this type is created.
-    pub fn has(self, tone: Tone) -> bool {
+    pub fn has(self, tone: NoticeKind) -> bool {
         match self {
             Self::All => true,
-            Self::Warnings => tone == Tone::Warning,
+            Self::Warnings => tone == NoticeKind::Warning,
             Self::None => false,
         }
     }
@@ -129,8 +129,8 @@ impl Notice {
     /// news, once a minute.
     pub fn name(&self) -> String {
         let minute = match self.tone {
-            Tone::Warning => None,
-            Tone::News(at) => Some(at.strftime("%Y-%m-%dT%H:%M").to_string()),
+            NoticeKind::Warning => None,
+            NoticeKind::News(at) => Some(at.strftime("%Y-%m-%dT%H:%M").to_string()),
         };
         let content = [&*self.line.code, self.line.text.as_str(), self.uid.as_str()];
         let parts: Vec<&str> = content.into_iter().chain(minute.as_deref()).collect();
@@ -152,7 +152,7 @@ mod tests {
     fn notice(code: &'static str, text: &str, uid: &str) -> Notice {
         Notice {
             about: Kind::Service,
-            tone: Tone::Warning,
+            tone: NoticeKind::Warning,
             service: ServiceRef::new("shop", "web"),
             uid: uid.to_owned(),
             line: Line::new('!', code, text, Outcome::KeptOut),
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn news_of_a_minute_have_one_name_and_those_of_the_next_another() {
         let at = |second: i64| {
-            let tone = Tone::News(Timestamp::from_second(second).expect("a time"));
+            let tone = NoticeKind::News(Timestamp::from_second(second).expect("a time"));
             Notice { tone, ..notice("Registered", "1 registered", "1") }.name()
         };
         assert_eq!(at(1_800_000_000), at(1_800_000_030));

@@ -45,7 +45,7 @@ pub struct CloudMapService {
 
 impl CloudMapService {
     /// The number of instances: those that were read, or the number in the list.
-    pub fn held(&self) -> usize {
+    pub fn instance_total(&self) -> usize {
         let counted = usize::try_from(self.instance_count).unwrap_or(usize::MAX);
         self.instances.as_ref().map_or(counted, |instances| instances.len())
     }
@@ -56,7 +56,7 @@ impl CloudMapService {
     }
 
     /// Whether the instances were not read because Cloud Map counts none. The count may lag.
-    pub fn is_uncounted(&self) -> bool {
+    pub fn is_skipped_as_empty(&self) -> bool {
         self.instances.is_none() && self.unreadable.is_none() && self.instance_count == 0
     }
 

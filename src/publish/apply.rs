@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::{
-    Accepted, Call, Class, CloudMap, Created, Ended, Error, NewServiceId, Permit, Room,
-    SharedResults,
+    Accepted, Call, Class, CloudMap, Created, Error, LinePlaces, NewServiceId, Permit,
+    SharedResults, WaitResult,
 };
 use crate::model::{NamespaceKind, NewService, Outcome, Place};
 use crate::publish::group::{Effect, GroupSync};
@@ -53,7 +53,7 @@ impl<'a> GroupCalls<'a> {
     }
 
     /// Makes one change. `place` is its place in the line, which it leaves when it has its token.
-    pub async fn make(&self, change: &Change, place: Room) -> Effect {
+    pub async fn make(&self, change: &Change, place: LinePlaces) -> Effect {
         let Some(call) = call_of(change) else {
             return Box::pin(self.make_place(change, place)).await;
         };
@@ -81,7 +81,7 @@ impl<'a> GroupCalls<'a> {
         let (under_way, permit) = match begun {
             Ok(Ok(begun)) if self.deadline.is_open() => begun,
             Ok(Err(_)) if is_addition && self.deadline.is_open() => return Effect::Outdated,
-            _ => return Effect::Is(Outcome::out_of_time()),
+            _ => return Effect::Settled(Outcome::out_of_time()),
         };
         drop(place);
         if is_addition && self.met_another.load(Ordering::Relaxed) {
@@ -93,7 +93,7 @@ impl<'a> GroupCalls<'a> {
     }
 
     /// Creates a namespace, or a service with the namespace that it needs.
-    async fn make_place(&self, change: &Change, in_line: Room) -> Effect {
+    async fn make_place(&self, change: &Change, in_line: LinePlaces) -> Effect {
         let deadline = self.deadline;
         if let Some(name) = change.missing_namespace() {
             let namespace = deadline.until_end(self.namespace(name)).await;
@@ -102,7 +102,7 @@ impl<'a> GroupCalls<'a> {
             }
         }
         let Change::CreateService { place, service } = change else {
-            return Effect::Is(Outcome::Applied);
+            return Effect::Settled(Outcome::Applied);
         };
         let created = deadline.until_end(self.create(place, service, in_line)).await;
         created.unwrap_or_else(|_| late(change))
@@ -112,7 +112,7 @@ impl<'a> GroupCalls<'a> {
     async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.deadline;
         if !deadline.is_open() {
-            return Err(Effect::Is(Outcome::out_of_time()));
+            return Err(Effect::Settled(Outcome::out_of_time()));
         }
         let created = &self.results.namespaces;
         let owner = &self.group.observation.owner.id;
@@ -126,13 +126,13 @@ impl<'a> GroupCalls<'a> {
 
     /// Creates a service, unless another group of this invocation has created it since the read that the change rests
     /// on.
-    async fn create(&self, place: &Place, service: &NewService, in_line: Room) -> Effect {
+    async fn create(&self, place: &Place, service: &NewService, in_line: LinePlaces) -> Effect {
         let results = self.results;
         let owner = &self.group.observation.owner.id;
         let NewService { namespace, name, .. } = service;
         let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
-            return Effect::Is(Outcome::undone("its Cloud Map namespace does not exist"));
+            return Effect::Settled(Outcome::undone("its Cloud Map namespace does not exist"));
         };
         let is_own = std::cell::Cell::new(false);
         let creation = results.services.creation(&arn, name, owner, self.observed);
@@ -156,13 +156,13 @@ impl<'a> GroupCalls<'a> {
         place: &Place,
         service: &NewService,
         namespace: &str,
-        in_line: Room,
+        in_line: LinePlaces,
     ) -> Result<String, Effect> {
         let cloud_map = self.cloud_map;
         let deadline = self.deadline;
         let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
             Ok(permit) if deadline.is_open() => permit,
-            _ => return Err(Effect::Is(Outcome::out_of_time())),
+            _ => return Err(Effect::Settled(Outcome::out_of_time())),
         };
         drop(in_line);
         let owner = &self.group.observation.owner.id;
@@ -203,7 +203,7 @@ impl<'a> GroupCalls<'a> {
         }
         match called {
             Ok(Some(accepted)) => self.finish(accepted, change, call).await,
-            Ok(None) => Effect::Is(Outcome::Applied),
+            Ok(None) => Effect::Settled(Outcome::Applied),
             Err(error) => self.refusal(change, &error),
         }
     }
@@ -266,7 +266,7 @@ impl<'a> GroupCalls<'a> {
         arn: &str,
     ) -> Result<Change, Effect> {
         let Change::Note { place, instance, service, text, .. } = change else {
-            return Err(Effect::Is(Outcome::Applied));
+            return Err(Effect::Settled(Outcome::Applied));
         };
         let now = self.cloud_map.instance(permit, arn, place, instance).await;
         let now = now.map_err(|error| failed(&error))?;
@@ -278,7 +278,7 @@ impl<'a> GroupCalls<'a> {
                 Some(_) => Outcome::undone("the instance has gone, or passed to another Service"),
                 None => Outcome::Applied,
             };
-            return Err(Effect::Is(outcome));
+            return Err(Effect::Settled(outcome));
         };
         Ok(Change::rewrite(place.clone(), instance.clone(), attributes, Vec::new()))
     }
@@ -288,7 +288,7 @@ impl<'a> GroupCalls<'a> {
         match (error.class, change) {
             // A missing instance is the wanted result. A run never deregisters an instance that it registered, so "not
             // found" cannot mean "not visible yet".
-            (Class::NotFound, Change::Deregister { .. }) => Effect::Is(Outcome::Applied),
+            (Class::NotFound, Change::Deregister { .. }) => Effect::Settled(Outcome::Applied),
             (Class::LimitExceeded, change) if change.is_registration() => {
                 let message = error.source.to_string();
                 if matches!(change, Change::Register { .. }) {
@@ -325,29 +325,29 @@ impl<'a> GroupCalls<'a> {
         };
         let deadline = self.deadline;
         match self.cloud_map.wait(&operation, (call, kind), owner, deadline.stop).await {
-            Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
+            Ok(WaitResult::Success { .. } | WaitResult::Fail { .. }) if !ours => Effect::Contested,
             // Cloud Map forgets old operations: one that it does not know is not in progress.
             Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,
-            Ok(Ended::Success { .. }) => Effect::Is(Outcome::Applied),
+            Ok(WaitResult::Success { .. }) => Effect::Settled(Outcome::Applied),
             // For a removal, this code is a temporary limit of Route 53.
-            Ok(Ended::Fail { code, message })
+            Ok(WaitResult::Fail { code, message })
                 if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>
             {
                 Effect::HeldBack(Reason::AddressTaken { instance: subject, message })
             }
-            Ok(Ended::Fail { code, message }) => {
+            Ok(WaitResult::Fail { code, message }) => {
                 let mut text =
                     format!("operation {operation} on {subject} failed: {code}: {message}");
                 // Cloud Map changes records in Route 53 with the rights of the caller, after it has accepted the call.
                 if code == "ACCESS_DENIED" && kind != NamespaceKind::Http {
                     text += NO_RIGHTS_IN_DNS;
                 }
-                Effect::Is(Outcome::failed(text))
+                Effect::Settled(Outcome::failed(text))
             }
-            Ok(Ended::Pending) => {
+            Ok(WaitResult::Pending) => {
                 let text = format!("operation {operation} on {subject} has not ended in time");
                 let open = deadline.is_open();
-                Effect::Is(if open { Outcome::failed(text) } else { Outcome::undone(text) })
+                Effect::Settled(if open { Outcome::failed(text) } else { Outcome::undone(text) })
             }
             Err(error) => failed(&error),
         }
@@ -380,8 +380,10 @@ pub fn call_of(change: &Change) -> Option<Call> {
 /// undone.
 fn without_namespace(change: &Change, effect: Effect) -> Effect {
     match effect {
-        Effect::Is(Outcome::Failed { .. }) if !matches!(change, Change::CreateNamespace { .. }) => {
-            Effect::Is(Outcome::undone("its Cloud Map namespace does not exist"))
+        Effect::Settled(Outcome::Failed { .. })
+            if !matches!(change, Change::CreateNamespace { .. }) =>
+        {
+            Effect::Settled(Outcome::undone("its Cloud Map namespace does not exist"))
         }
         effect => effect,
     }
@@ -389,9 +391,9 @@ fn without_namespace(change: &Change, effect: Effect) -> Effect {
 
 fn late(change: &Change) -> Effect {
     let text = format!("cannot {change}: Cloud Map did not answer in time");
-    Effect::Is(Outcome::failed(text))
+    Effect::Settled(Outcome::failed(text))
 }
 
 fn failed(error: &Error) -> Effect {
-    Effect::Is(Outcome::failed(error.in_full()))
+    Effect::Settled(Outcome::failed(error.in_full()))
 }

@@ -39,7 +39,7 @@ use group::{GroupSync, Results, Target};
 use observe::{SharedRegistry, World};
 use plan::{
     Adoption, ChangesByService, HeldBack, Look, Observation, Permits, Plan, RereadScope,
-    counts_on_additions, in_groups, sure_additions,
+    additions_from_memory, depends_on_additions, in_groups,
 };
 use report::ChangeLines;
 
@@ -74,7 +74,7 @@ pub struct Published {
     /// The Cloud Map services that were created.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
     /// The Services with an instance after the sync of their groups.
-    pub standing: BTreeSet<ServiceRef>,
+    pub with_instances: BTreeSet<ServiceRef>,
 }
 
 /// Makes Cloud Map match the claims of the selected Services of a cluster, or only plans that. Also returns the notices
@@ -139,12 +139,12 @@ impl<'a> Execution<'a> {
 
     /// Carries out a plan that the task made on the observation, or only reports it, as the mode says.
     pub async fn carry_out_plan(&self, observation: &Observation, plan: Plan) -> Published {
-        self.carry_out_beside(&Early::default(), observation, plan, Results::default()).await
+        self.carry_out_after_early(&Early::default(), observation, plan, Results::default()).await
     }
 
     /// Like [`Self::carry_out_plan`], after early additions. `made` has the results that the observation already
     /// includes.
-    async fn carry_out_beside(
+    async fn carry_out_after_early(
         &self,
         early: &Early,
         observation: &Observation,
@@ -157,7 +157,7 @@ impl<'a> Execution<'a> {
             let report = report::of_plan(cluster, plan);
             let created = BTreeMap::new();
             let report = report::with_reads(report, observation);
-            return Published { report, held_back, created, standing: BTreeSet::new() };
+            return Published { report, held_back, created, with_instances: BTreeSet::new() };
         }
         let mut comparison = Cow::Borrowed(observation);
         let may_remove = may_remove(self.task, observation);
@@ -165,16 +165,16 @@ impl<'a> Execution<'a> {
         plan.leave_out(made.made());
         let mut done = Done::default();
         done.add(made);
-        if self.task.is_sync() && counts_on_additions(observation, &plan) {
+        if self.task.is_sync() && depends_on_additions(observation, &plan) {
             early.wait_for_all().await;
             let mut made = early.take_results();
-            done.in_vain.extend(made.in_vain());
+            done.failed_targets.extend(made.failed_targets());
             let due = Due {
                 comparison: observation,
                 observed: self.start_of_read(observation),
                 changes: plan.take_additions(),
                 permits: None,
-                in_vain: &done.in_vain,
+                failed_targets: &done.failed_targets,
             };
             self.sync_groups(due, early, |of_group| made.extend(of_group)).await;
             let after = comparison.to_mut();
@@ -189,13 +189,13 @@ impl<'a> Execution<'a> {
         if !may_remove {
             plan.hold_back_removals();
         }
-        let in_vain = std::mem::take(&mut done.in_vain);
+        let failed_targets = std::mem::take(&mut done.failed_targets);
         let due = Due {
             comparison: &comparison,
             observed: self.start_of_read(observation),
             changes: std::mem::take(&mut plan.changes),
             permits: Some(&permits),
-            in_vain: &in_vain,
+            failed_targets: &failed_targets,
         };
         self.sync_groups(due, early, |of_group| done.add(of_group)).await;
         early.wait_for_all().await;
@@ -214,12 +214,12 @@ impl<'a> Execution<'a> {
     /// Syncs groups concurrently, and passes the results of each to `on_end`. A failed group stops no other group. Near
     /// the deadline nothing new begins.
     async fn sync_groups(&self, due: Due<'_>, early: &Early, mut on_end: impl FnMut(Results)) {
-        let Due { comparison, observed, changes, permits, in_vain } = due;
+        let Due { comparison, observed, changes, permits, failed_targets } = due;
         let groups = self.in_order(changes).into_iter().map(async |changes| {
             // The comparison lacks the additions of these early groups, so the group reads again first.
             let work = early.wait_for(&changes).await;
             let observed = work.is_none().then_some(observed);
-            let group = GroupSync::new(self.task, comparison, changes, permits, in_vain);
+            let group = GroupSync::new(self.task, comparison, changes, permits, failed_targets);
             steps::carry_out(self, group.after(work.unwrap_or_default()), observed).await
         });
         let mut groups = stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE);
@@ -302,7 +302,7 @@ impl<'a> Execution<'a> {
                 observed.decide(all);
             }
             let plan = self.task.plan(&observed);
-            let published = self.carry_out_beside(early, &observed, plan, made).await;
+            let published = self.carry_out_after_early(early, &observed, plan, made).await;
             Ok::<_, observe::Error>((observed, published))
         };
         // The read of all is polled first, so it begins the list of services that both share.
@@ -323,11 +323,11 @@ impl<'a> Execution<'a> {
 
     /// Makes the additions that are certain from the mirror. No group begins once Cloud Map is read.
     async fn add_early(&self, world: &World<'_>, known: &Observation, early: &Early) {
-        let in_vain = &BTreeSet::new();
-        let changes = sure_additions(known, &world.seen_names());
+        let failed_targets = &BTreeSet::new();
+        let changes = additions_from_memory(known, &world.seen_names());
         let groups = self.in_order(changes).into_iter().map(async |changes| {
             let Some(end) = early.begin(&changes) else { return };
-            let group = GroupSync::new(self.task, known, changes, None, in_vain);
+            let group = GroupSync::new(self.task, known, changes, None, failed_targets);
             early.end(&end, steps::carry_out(self, group, None).await);
         });
         stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE).collect::<()>().await;
@@ -349,7 +349,7 @@ struct Due<'a> {
     /// The permits for removals; `None` if there are only additions.
     permits: Option<&'a Permits>,
     /// The targets that the run tried before without success.
-    in_vain: &'a BTreeSet<Target>,
+    failed_targets: &'a BTreeSet<Target>,
 }
 
 /// The combined results of the groups of a run.
@@ -358,26 +358,26 @@ struct Done {
     lines: ChangeLines,
     held_back: Vec<HeldBack>,
     created: BTreeMap<ServiceKey, CloudMapService>,
-    standing: BTreeSet<ServiceRef>,
+    with_instances: BTreeSet<ServiceRef>,
     /// The Services of which a note of the guard was not written.
     without_note: BTreeSet<ServiceRef>,
     /// The targets that were tried without success.
-    in_vain: BTreeSet<Target>,
+    failed_targets: BTreeSet<Target>,
 }
 
 impl Done {
     fn add(&mut self, results: Results) {
         self.without_note.extend(results.without_note());
-        self.in_vain.extend(results.in_vain());
-        let Results { settled, held_back, created, standing, .. } = results;
+        self.failed_targets.extend(results.failed_targets());
+        let Results { settled, held_back, created, with_instances, .. } = results;
         self.lines.extend(settled);
         self.held_back.extend(held_back);
         self.created.extend(created);
-        self.standing.extend(standing);
+        self.with_instances.extend(with_instances);
     }
 
     fn into_published(self, mut plan: Plan, observation: &Observation) -> Published {
-        let Self { mut lines, held_back, created, standing, without_note, .. } = self;
+        let Self { mut lines, held_back, created, with_instances, without_note, .. } = self;
         lines.sort();
         plan.add_held_back(held_back);
         if !without_note.is_empty() {
@@ -386,7 +386,7 @@ impl Done {
         let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
         let report = report::of_results(observation.owner.cluster.as_str(), plan, lines);
         let report = report::with_reads(report, observation);
-        Published { report, held_back, created, standing }
+        Published { report, held_back, created, with_instances }
     }
 }
 

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::total;
 use crate::model::{
-    Desired, EMPTIED, Kind, Line, Notice, Outcome, Place, ServiceRef, Timestamp, Tone, Verb, join,
+    Desired, EMPTIED, Kind, Line, Notice, NoticeKind, Outcome, Place, ServiceRef, Timestamp, Verb,
+    join,
 };
 use crate::publish::group::SettledChange;
 use crate::publish::plan::{
-    Change, GuardStatus, HeldBack, MendedBy, Observation, Plan, Reason, Stage, unread,
+    Change, GuardStatus, HeldBack, Observation, Plan, Reason, ResolvedBy, Stage, unread,
 };
 use crate::report::{ClusterReport, Counts, GuardReport, LosingService, ServiceReport};
 
@@ -212,12 +213,12 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
     for held_back in held_back {
         let HeldBack { service, reason, .. } = held_back;
         let Some(annotated) = desired.services.get(service) else { continue };
-        if reason.mended_by() != MendedBy::Owner {
+        if reason.resolved_by() != ResolvedBy::Owner {
             continue;
         }
         notices.entry((service.clone(), reason.code())).or_insert_with(|| Notice {
             about: Kind::Service,
-            tone: Tone::Warning,
+            tone: NoticeKind::Warning,
             service: service.clone(),
             uid: annotated.uid.clone(),
             line: held_back.clone().into(),
@@ -250,7 +251,7 @@ pub fn news(services: &[ServiceReport], desired: &Desired, now: Timestamp) -> Ve
             let uid = desired.services.get(service).filter(|_| !counted.is_empty())?.uid.clone();
             Some(Notice {
                 about: Kind::Service,
-                tone: Tone::News(now),
+                tone: NoticeKind::News(now),
                 service: service.clone(),
                 uid,
                 line: Line::new('~', code, text, Outcome::Applied),

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::apply::GroupCalls;
 use super::group::{Effect, GroupSync, PlannedChange, Results, Step};
 use super::{Execution, observe};
-use crate::cloud_map::{Call, Room};
+use crate::cloud_map::{Call, LinePlaces};
 use crate::error::chain;
 use crate::model::Outcome;
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
@@ -45,7 +45,7 @@ struct Runner<'a> {
     /// time after it. `None` if an earlier run made a part of the read.
     observed: Option<Instant>,
     /// The places in the line of the additions that come next, if the group waited for them before it read.
-    places: Option<(Call, Room)>,
+    places: Option<(Call, LinePlaces)>,
 }
 
 /// Syncs a group to its end. The comparison was read at `observed` or later. With `None` it is old, and the group reads
@@ -109,7 +109,7 @@ impl Runner<'_> {
                 None => tried.push(planned),
             }
         }
-        let mut places = Room::default();
+        let mut places = LinePlaces::default();
         let call = call_of_additions(&tried);
         if let Some(call) = call {
             let Some(room) = self.enter_line(call, tried.len()).await else {
@@ -145,7 +145,7 @@ impl Runner<'_> {
     async fn read_anew(
         &mut self,
         changes: Vec<PlannedChange>,
-        mut places: Option<(Call, Room)>,
+        mut places: Option<(Call, LinePlaces)>,
     ) -> Option<Observation> {
         // The reads of an earlier run may lack a service that a list of this run shows.
         let is_listed = self.observed.is_some();
@@ -156,7 +156,7 @@ impl Runner<'_> {
                 read
             } else {
                 if let Some((_, room)) = &mut places {
-                    *room = Room::default();
+                    *room = LinePlaces::default();
                 }
                 reading.await
             }
@@ -181,7 +181,7 @@ impl Runner<'_> {
 
     /// Waits for the places of additions in the line. Only one group of a run waits there at a time, so that groups of
     /// other clusters get their turn.
-    async fn enter_line(&mut self, call: Call, calls: usize) -> Option<Room> {
+    async fn enter_line(&mut self, call: Call, calls: usize) -> Option<LinePlaces> {
         if let Some((of, room)) = self.places.take()
             && of == call
         {
@@ -200,11 +200,11 @@ impl Runner<'_> {
 
     fn give_up(&mut self, changes: Vec<PlannedChange>) {
         for planned in changes {
-            self.group.record(planned, Effect::Is(Outcome::out_of_time()));
+            self.group.record(planned, Effect::Settled(Outcome::out_of_time()));
         }
     }
 
-    async fn apply(&mut self, changes: Vec<PlannedChange>, mut places: Room) {
+    async fn apply(&mut self, changes: Vec<PlannedChange>, mut places: LinePlaces) {
         let Execution { task, registry, options, .. } = self.execution;
         let cloud_map = &registry.cloud_map;
         let calls = &GroupCalls::new(
@@ -248,9 +248,10 @@ impl Runner<'_> {
                 registry.note_created(service, arn);
             }
             (Change::CreateNamespace { .. }, _) => registry.forget_namespaces(),
-            (change, Effect::Contested | Effect::Is(Outcome::Applied | Outcome::Failed { .. }))
-                if change.stage() == Stage::Register =>
-            {
+            (
+                change,
+                Effect::Contested | Effect::Settled(Outcome::Applied | Outcome::Failed { .. }),
+            ) if change.stage() == Stage::Register => {
                 // The next run may not be able to read the service of this instance.
                 let services = &self.group.observation.registry.services;
                 registry.note_registered(services.get(&change.place().key));

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Invocation, Joined};
-use crate::clusterset::departures::{Parts, StandingParts};
+use super::{Invocation, JoinedCluster};
+use crate::clusterset::departures::{ImportedParts, Parts};
 use crate::clusterset::members::{ReadClusterset, Served};
 use crate::import::sources::Members;
 use crate::model::{ClusterArn, ClusterId, ClustersetId, Owner, ReadExports, Selection};
@@ -47,7 +47,7 @@ impl Clusterset {
     /// the exports of the id's holder count.
     pub fn add(
         &mut self,
-        joined: &Joined<'_>,
+        joined: &JoinedCluster<'_>,
         registry: &SharedRegistry,
         exports: Option<ReadExports>,
     ) {
@@ -68,7 +68,7 @@ impl Clusterset {
 
     /// Adds the endpoints that the cluster's imports have now. Call it after `add` was called for every participating
     /// cluster.
-    pub fn add_parts(&mut self, joined: &Joined<'_>) {
+    pub fn add_parts(&mut self, joined: &JoinedCluster<'_>) {
         if let Some(objects) = &joined.objects {
             for (part, endpoints) in objects.parts(&joined.owner, &self.served) {
                 self.parts.entry(part).or_default().extend(endpoints);
@@ -81,7 +81,7 @@ impl Clusterset {
     pub async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
         let names = self.selection.as_ref().and_then(Selection::names);
         let parts = std::mem::take(&mut self.parts);
-        let standing = StandingParts { clusterset, served: &self.served, parts };
+        let standing = ImportedParts { clusterset, served: &self.served, parts };
         self.in_cloud_map = registry.read_clusterset(names, standing).await;
         for (id, owner) in &self.future_members {
             if !self.in_cloud_map.holders.contains_key(id) {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Invocation, Joined, member};
+use super::{Invocation, JoinedCluster, member};
 use crate::guard::Extent;
 use crate::import::plan::Write;
 use crate::import::sources::{self, Importer, Members, MergedName};
@@ -25,7 +25,7 @@ impl Invocation<'_> {
     }
 }
 
-impl Joined<'_> {
+impl JoinedCluster<'_> {
     /// Imports the exports of all members into the cluster. Returns `None` if the objects of its imports were not read.
     /// `is_selected` says whether the invocation is about this cluster, so that a confirmation applies to it.
     pub async fn import(
@@ -67,7 +67,7 @@ impl Joined<'_> {
         name: &ServiceRef,
         holders: &BTreeSet<ClusterId>,
     ) -> MergedName {
-        members.known(name, &self.importer(&self.owner_of_records()), holders)
+        members.exports_for(name, &self.importer(&self.owner_of_records()), holders)
     }
 
     /// Adds the imports of a run to the report of the cluster, and the reason if Cloud Map lacks its record.

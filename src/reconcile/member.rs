@@ -22,18 +22,18 @@ use crate::import::observe::Objects;
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::{Error, ErrorClass, Kubernetes};
 use crate::model::{
-    ClusterArn, Condition, EXPORTED, Kind, Line, Member, Notice, ObjectRef, Outcome, Owner,
-    ReadExports, Selection, ServiceExport, ServiceRef, Tone, Word,
+    ClusterArn, Condition, EXPORTED, Kind, Line, Member, Notice, NoticeKind, ObjectRef, Outcome,
+    Owner, ReadExports, Selection, ServiceExport, ServiceRef, Word,
 };
 use crate::publish::exports::{
-    self, Exporting, Offer, PublishedExports, Purpose, Refused, StandingImports,
+    self, Exporting, Offer, PresentImports, PublishedExports, Purpose, Refused,
 };
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::report::{Mode, MultiClusterReport, ServiceReport};
 use crate::settings::{Cluster, MultiCluster};
 
 /// A cluster that takes part in its clusterset.
-pub struct Joined<'a> {
+pub struct JoinedCluster<'a> {
     pub invocation: &'a Invocation<'a>,
     pub cluster: &'a Cluster,
     pub member: Member,
@@ -63,7 +63,7 @@ impl Invocation<'_> {
         &'a self,
         cluster: &'a Cluster,
         selection: &Selection,
-    ) -> Option<Result<Joined<'a>, Box<Line>>> {
+    ) -> Option<Result<JoinedCluster<'a>, Box<Line>>> {
         if !self.takes_part(cluster) {
             return None;
         }
@@ -108,7 +108,7 @@ impl Invocation<'_> {
         cluster: &'a Cluster,
         connection: Connection,
         selection: &Selection,
-    ) -> Result<Joined<'a>, Refused> {
+    ) -> Result<JoinedCluster<'a>, Refused> {
         let multi_cluster = self.settings.multi_cluster_of(cluster);
         let kubernetes = &connection.kubernetes;
         if !kubernetes.serves_multi_cluster().await? {
@@ -142,7 +142,7 @@ impl Invocation<'_> {
             objects.as_ref().map_or(0, |objects: &Objects| objects.ours(&owner).count());
         let invocation = self;
         let selection = selection.clone();
-        Ok(Joined {
+        Ok(JoinedCluster {
             invocation,
             cluster,
             member,
@@ -168,7 +168,7 @@ async fn read_objects(
     }
 }
 
-impl Joined<'_> {
+impl JoinedCluster<'_> {
     pub fn arn(&self) -> &ClusterArn {
         &self.connection.cluster.arn
     }
@@ -180,12 +180,12 @@ impl Joined<'_> {
 
     /// Returns whether the cluster has imports of ours. This is unknown if the run found no import and did not read
     /// all.
-    pub(super) fn standing_imports(&self) -> StandingImports {
+    pub(super) fn present_imports(&self) -> PresentImports {
         match &self.objects {
-            Some(objects) if objects.has_imports(&self.owner) => StandingImports::Stand,
-            None if !self.multi_cluster.imports() => StandingImports::None,
-            Some(_) if self.selection == Selection::Everything => StandingImports::None,
-            _ => StandingImports::Unknown { label: self.owner.selector() },
+            Some(objects) if objects.has_imports(&self.owner) => PresentImports::Present,
+            None if !self.multi_cluster.imports() => PresentImports::None,
+            Some(_) if self.selection == Selection::Everything => PresentImports::None,
+            _ => PresentImports::Unknown { label: self.owner.selector() },
         }
     }
 
@@ -198,14 +198,14 @@ impl Joined<'_> {
 
     /// Whether the cluster has imports, but a registry that was read lacks its record: it may be another Cloud Map.
     pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
-        self.standing_imports() == StandingImports::Stand
+        self.present_imports() == PresentImports::Present
             && members.holder_of(&self.member.cluster).is_none()
             && !members.is_unread()
     }
 
     /// Whether a full sync may write the first record of the cluster.
     pub fn may_become_a_member(&self) -> bool {
-        self.standing_imports() != StandingImports::Stand
+        self.present_imports() != PresentImports::Present
     }
 
     /// Returns the other cluster that holds the id of this one, which then exports and imports nothing.
@@ -243,7 +243,7 @@ pub fn unread(error: &dyn std::error::Error) -> Box<Line> {
 /// The number of statuses that are written concurrently.
 const SIDE_BY_SIDE: usize = 16;
 
-impl Joined<'_> {
+impl JoinedCluster<'_> {
     /// Publishes the exports of the cluster, and offers them to importers. A cluster that only imports writes its
     /// record. Returns `None` if neither is needed.
     ///
@@ -264,7 +264,7 @@ impl Joined<'_> {
         let exporting = Exporting {
             world: &self.exporting(registry),
             member: &self.member,
-            imports: self.standing_imports(),
+            imports: self.present_imports(),
             selection,
             options: self.invocation.options(),
             offer: Some(Box::new(offer)),
@@ -328,7 +328,7 @@ impl ExportStatus<'_> {
         let worse = turned_bad(self.export, &self.conditions).into_iter();
         worse.map(|(reason, note)| Notice {
             about: Kind::ServiceExport,
-            tone: Tone::Warning,
+            tone: NoticeKind::Warning,
             service: self.service.clone(),
             uid: self.export.uid.clone(),
             line: Line::new('!', reason, note, Outcome::Remark),

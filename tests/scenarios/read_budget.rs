@@ -35,7 +35,7 @@ pub async fn large() -> Fleet {
 
 /// A process that has no time to read everything, and knows nothing yet.
 pub async fn cold(fleet: &Fleet) -> Function {
-    fleet.function().await.with_most_reads(READS)
+    fleet.function().await.with_max_instance_reads(READS)
 }
 
 /// The same once it has read each service.
@@ -188,7 +188,8 @@ async fn loss_among_services_that_were_never_read_waits_until_they_are() {
 #[tokio::test]
 async fn removal_before_all_services_were_read_waits_with_a_line() {
     let fleet = large().await;
-    let function = fleet.function_with(&[("GUARD_MINIMUM", "1000")]).await.with_most_reads(READS);
+    let function =
+        fleet.function_with(&[("GUARD_MINIMUM", "1000")]).await.with_max_instance_reads(READS);
     (0..SERVICES).for_each(|service| fleet.pods(&name(service), &[&address(service, 1)]));
 
     let report = sync(&function).await;
@@ -418,7 +419,8 @@ async fn orphans_are_counted_as_far_as_they_were_read() {
         web_of(&green, &name(service), "prod", &[&address(service, 1)]);
     }
     assert!(sync(&fleet.function_with(&[("CLUSTERS", "blue,green")]).await).await.ok);
-    let function = fleet.function_with(&[("CLUSTERS", "blue")]).await.with_most_reads(READS);
+    let function =
+        fleet.function_with(&[("CLUSTERS", "blue")]).await.with_max_instance_reads(READS);
 
     let report = sync(&function).await;
     assert_eq!((unread(&report), report.orphans.len()), (1, 1), "{report}");

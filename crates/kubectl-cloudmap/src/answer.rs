@@ -287,7 +287,7 @@ fn is_coloured() -> bool {
 }
 
 /// Writes a line about an error or a hint to standard error.
-pub fn complain(line: &str) {
+pub fn print_error(line: &str) {
     eprintln!("{}", escape(line, Output::Terminal));
 }
 

@@ -34,7 +34,7 @@ use cloud_map_sync::actions;
 use cloud_map_sync::error::chain;
 use cloud_map_sync::report::Report;
 
-use answer::{Code, FunctionAnswer, Shown, complain, print, write};
+use answer::{Code, FunctionAnswer, Shown, print, print_error, write};
 use arguments::{
     Adopt, Approved, Arguments, Aws, Completion, FailOn, OutputArguments, Purge, RunArguments,
     ShownArguments, StatusArguments, Targeted, Verb,
@@ -60,7 +60,7 @@ pub async fn main() -> ExitCode {
     match Box::pin(run(arguments)).await {
         Ok(code) => code.into(),
         Err(error) => {
-            complain(&format!("error: {}", chain(&*error)));
+            print_error(&format!("error: {}", chain(&*error)));
             Code::Error.into()
         }
     }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval};
 
-use super::{Aws, Output, RequestedScope, complain, escape};
+use super::{Aws, Output, RequestedScope, escape, print_error};
 use cloud_map_sync::error::answer_of;
 use cloud_map_sync::function::{Error as FunctionError, Function};
 use cloud_map_sync::report::RELEASE;
@@ -111,7 +111,7 @@ pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Erro
     };
     let answer = show_during(&format!("{command} {by}"), run).await?;
     if let Some(hint) = hint(&answer) {
-        complain(&hint);
+        print_error(&hint);
     }
     Ok(answer)
 }

@@ -30,7 +30,7 @@ use crate::model::{
 use crate::publish::exports::{INSTALL, MAXIMUM, PublishedExports};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::DEFAULT_NAMESPACE_QUOTA;
-use crate::reconcile::{Invocation, Joined};
+use crate::reconcile::{Invocation, JoinedCluster};
 use crate::report::count;
 use crate::settings::{Cluster, MultiCluster};
 
@@ -156,7 +156,7 @@ fn failed(name: &'static str, obstacle: &Line) -> Check {
 const LISTED: usize = 10;
 
 /// Checks the exports that a sync would publish.
-fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut Vec<Check>) {
+fn check_exports(exported: &PublishedExports, joined: &JoinedCluster<'_>, checks: &mut Vec<Check>) {
     let exports = exported.exports().len();
     let detail = format!("{} of at most {MAXIMUM}", count(exports, "ServiceExport"));
     checks.push(if exports > MAXIMUM {
@@ -185,7 +185,7 @@ fn check_exports(exported: &PublishedExports, joined: &Joined<'_>, checks: &mut 
 }
 
 /// A note with the ports of the exported endpoints. Their reachability from other clusters cannot be tested from here.
-fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check> {
+fn check_ports(exported: &PublishedExports, joined: &JoinedCluster<'_>) -> Option<Check> {
     let services = exported.read.desired.services.values();
     let endpoints = services
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
@@ -210,7 +210,7 @@ fn check_ports(exported: &PublishedExports, joined: &Joined<'_>) -> Option<Check
 }
 
 /// Checks in Cloud Map the number of records of the clusterset, and whether AWS's controller also registers instances.
-fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Check>) {
+fn check_registry(joined: &JoinedCluster<'_>, registry: &Registry, checks: &mut Vec<Check>) {
     let member = &joined.member;
     let name = record::namespace(&member.clusterset);
     let is_of_records =
@@ -218,7 +218,7 @@ fn check_registry(joined: &Joined<'_>, registry: &Registry, checks: &mut Vec<Che
     if registry.namespaces.keys().any(is_of_records) {
         let services = registry.services.iter();
         let records = services.filter(|(key, _)| is_of_records(&key.namespace));
-        checks.push(check_room(&name, records.map(|(_, service)| service.held()).sum()));
+        checks.push(check_room(&name, records.map(|(_, service)| service.instance_total()).sum()));
     }
     let all = members::clustersets(registry);
     let view = all.get(&member.clusterset).and_then(|members| members.get(&member.cluster));

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::Facts;
+use super::ClustersetInputs;
 use crate::actions::{Check, CheckOutcome};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
 use crate::clusterset::merge::{decisions, ports_of_some};
@@ -46,7 +46,7 @@ impl ClustersetExplanation {
         answer
     }
 
-    pub(super) fn new(facts: &Facts<'_>, imported: Option<Imported>) -> Self {
+    pub(super) fn new(facts: &ClustersetInputs<'_>, imported: Option<Imported>) -> Self {
         let member = &facts.joined.member;
         let mut answer = Self {
             member: Some(member.cluster.to_string()),
@@ -83,7 +83,7 @@ impl ClustersetExplanation {
     }
 
     /// Adds the conditions of the export, and the conditions that a sync would write.
-    fn add_export(&mut self, facts: &Facts<'_>) {
+    fn add_export(&mut self, facts: &ClustersetInputs<'_>) {
         if !facts.joined.exports() {
             let detail = "this cluster does not export (MULTI_CLUSTER is import)";
             return self.add(CheckOutcome::Ok, "export", detail);
@@ -117,7 +117,7 @@ impl ClustersetExplanation {
         }
     }
 
-    fn add_import(&mut self, facts: &Facts<'_>, imported: Option<Imported>) {
+    fn add_import(&mut self, facts: &ClustersetInputs<'_>, imported: Option<Imported>) {
         if let Some(obstacle) = &facts.joined.unread_imports {
             return self.add_obstacle(obstacle);
         }
@@ -177,7 +177,7 @@ impl ClustersetExplanation {
     /// Adds the state of the ServiceImport. `plans` returns whether a sync would make the given kind of write to it.
     fn add_service_import(
         &mut self,
-        facts: &Facts<'_>,
+        facts: &ClustersetInputs<'_>,
         present: &Present,
         plans: &dyn Fn(Write) -> bool,
     ) {
@@ -207,7 +207,7 @@ impl ClustersetExplanation {
     }
 
     /// Adds the members that were not read, the conflicts, and the ports that only some exporters serve.
-    fn add_merge(&mut self, facts: &Facts<'_>) {
+    fn add_merge(&mut self, facts: &ClustersetInputs<'_>) {
         let members = facts.known.sources.by_cluster.iter();
         let unread = members.filter(|(_, read)| **read == Read::Unread);
         let unread = unread.map(|(cluster, _)| cluster.to_string());
@@ -266,7 +266,7 @@ pub struct ExporterLine {
 }
 
 /// Lists the exporters in order of precedence, oldest ServiceExport first.
-fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
+fn exporters(facts: &ClustersetInputs<'_>) -> Vec<ExporterLine> {
     let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
     let merged = facts.known.named.merged.as_deref();
@@ -285,8 +285,8 @@ fn exporters(facts: &Facts<'_>) -> Vec<ExporterLine> {
     exports.iter().map(line).collect()
 }
 
-fn owner(facts: &Facts<'_>, cluster: &ClusterId) -> Option<String> {
-    if facts.members.is_read_there(cluster, facts.name) {
+fn owner(facts: &ClustersetInputs<'_>, cluster: &ClusterId) -> Option<String> {
+    if facts.members.is_read_in_cluster(cluster, facts.name) {
         return Some(facts.joined.invocation.settings.owner_id.clone());
     }
     facts.members.record_of(cluster, facts.name).map(|record| record.owner.id.clone())

@@ -20,7 +20,7 @@ use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
-use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Error, Invocation, Joined, unread};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Error, Invocation, JoinedCluster, unread};
 use crate::settings::Cluster;
 
 pub use answer::{Discovery, ExplainedName, Explanation};
@@ -131,9 +131,9 @@ async fn discover(
 // The clusterset's part of the answer.
 
 /// The inputs of the clusterset's answer.
-struct Facts<'a> {
+struct ClustersetInputs<'a> {
     name: &'a ServiceRef,
-    joined: &'a Joined<'a>,
+    joined: &'a JoinedCluster<'a>,
     own_exports: Option<&'a PublishedExports>,
     known: &'a MergedName,
     /// The members whose exports the import is built from: as the import's plan used them, or as read if there is no
@@ -167,7 +167,7 @@ impl Invocation<'_> {
     /// `own_exports`: the exports of the explained cluster itself.
     async fn read_clusterset(
         &self,
-        joined: &Joined<'_>,
+        joined: &JoinedCluster<'_>,
         registry: &SharedRegistry,
         own_exports: Option<&PublishedExports>,
     ) -> Clusterset {
@@ -211,7 +211,7 @@ impl Invocation<'_> {
 
     async fn explain_member(
         &self,
-        joined: &Joined<'_>,
+        joined: &JoinedCluster<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
     ) -> Result<ClustersetPart, Box<Line>> {
@@ -233,7 +233,8 @@ impl Invocation<'_> {
         let planned_sources = import.and_then(|import| import.sources.take());
         let own_exports = own_exports.as_ref();
         let sources = planned_sources.as_ref().unwrap_or(&known.sources);
-        let facts = Facts { name, joined, own_exports, known, sources, members: &members };
+        let facts =
+            ClustersetInputs { name, joined, own_exports, known, sources, members: &members };
         let answer = ClustersetExplanation::new(&facts, imported);
         if own_exports.is_none_or(|exported| !exported.read.desired.services.contains_key(name)) {
             return Ok((answer, None));

@@ -59,7 +59,7 @@ impl Invocation<'_> {
         let description = description(owner);
         read.services.retain(|_, service| {
             service.description.as_ref() == Some(&description)
-                && service.held() == 0
+                && service.instance_total() == 0
                 && service.unreadable.is_none()
         });
         let keys = read.services.keys().cloned().collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt, stream};
 
 use super::{ClustersetKey, Clustersets, ExportResults, Offered};
-use crate::clusterset::departures::{Parts, StandingParts};
+use crate::clusterset::departures::{ImportedParts, Parts};
 use crate::clusterset::members::Served;
 use crate::import::Imported;
 use crate::import::plan::Present;
@@ -15,7 +15,7 @@ use crate::import::sources::{Members, MergedName};
 use crate::model::{Selection, ServiceRef};
 use crate::publish::exports::{Offer, Refused};
 use crate::publish::shuffle;
-use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Joined};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, JoinedCluster};
 
 /// The imports of a run.
 #[derive(Default)]
@@ -35,10 +35,10 @@ impl Clustersets<'_> {
         let Self { invocation, registries, selections, .. } = *self;
         let may_not_import = |index| {
             let refused = published.get(&index).and_then(|published| published.as_ref().err());
-            matches!(offered.get(&index), Some(Offer::LeftAlone))
-                || refused.is_some_and(Refused::leaves_the_cluster)
+            matches!(offered.get(&index), Some(Offer::NoImports))
+                || refused.is_some_and(Refused::forbids_imports)
         };
-        let importers: Vec<(usize, &Joined<'_>)> =
+        let importers: Vec<(usize, &JoinedCluster<'_>)> =
             self.joined().filter(|(index, _)| !may_not_import(*index)).collect();
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         for (index, joined) in &importers {
@@ -85,7 +85,7 @@ impl Clustersets<'_> {
     }
 
     /// Returns the clusterset of a joined cluster, before anything of it is read.
-    fn clusterset(&self, joined: &Joined<'_>) -> Clusterset {
+    fn clusterset(&self, joined: &JoinedCluster<'_>) -> Clusterset {
         let clusters = self.invocation.settings.clusters.iter().enumerate();
         let silent = clusters.filter(|(index, _)| match self.members.get(index) {
             Some(Ok(_)) => false,
@@ -100,7 +100,7 @@ impl Clustersets<'_> {
     async fn read_again(
         &self,
         set: &Clusterset,
-        importer: &Joined<'_>,
+        importer: &JoinedCluster<'_>,
         name: ServiceRef,
         present: Present,
     ) -> Option<MergedName> {
@@ -127,7 +127,7 @@ impl Clustersets<'_> {
         };
         let mut parts = Parts::new();
         present.add_parts(&name, &served, &mut parts);
-        let standing = StandingParts { clusterset, served: &served, parts };
+        let standing = ImportedParts { clusterset, served: &served, parts };
         let read = self.registry(importer).read_clusterset(selection.names(), standing).await;
         if let Some(problem) = read.problem {
             tracing::warn!("{name} not read again: {problem}");

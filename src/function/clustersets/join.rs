@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use crate::function::{Function, Selections};
 use crate::model::{Line, Selection};
 use crate::publish::shuffle;
-use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, JoinedCluster};
 use crate::report::Mode;
 
 /// The index of a cluster in the settings, and the joined cluster or the reason why it did not join.
-pub(super) type Join<'a> = (usize, Result<Joined<'a>, Box<Line>>);
+pub(super) type Join<'a> = (usize, Result<JoinedCluster<'a>, Box<Line>>);
 
 impl Function {
     /// Joins the clusters that take part and that `is_meant` selects, in the order in which they answer. Does not
@@ -59,9 +59,9 @@ const ASKED_AGAIN_AFTER: Duration = Duration::from_mins(5);
 
 /// The time of the last failure of each silent cluster, by its index in the settings.
 #[derive(Debug, Default)]
-pub(in crate::function) struct Silent(Mutex<BTreeMap<usize, Instant>>);
+pub(in crate::function) struct UnresponsiveClusters(Mutex<BTreeMap<usize, Instant>>);
 
-impl Silent {
+impl UnresponsiveClusters {
     /// Records whether a cluster failed that was contacted at `asked`.
     fn note(&self, index: usize, asked: Instant, has_failed: bool) {
         let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);

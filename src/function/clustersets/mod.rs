@@ -32,10 +32,10 @@ use super::{Function, Selections};
 use crate::clients::RegistryKey;
 use crate::model::{ClustersetId, Line, Selection};
 use crate::publish::{exports, observe, shuffle};
-use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, Joined};
+use crate::reconcile::{CONCURRENT_CLUSTERS, Invocation, JoinedCluster};
 use crate::report::Mode;
 
-pub(super) use join::Silent;
+pub(super) use join::UnresponsiveClusters;
 
 /// How long the first pass of a sync waits for clusters to join, and then for their offers. An API server that hangs
 /// takes up to half of the run's time, in which no import of any other cluster would change without this limit. It is
@@ -43,7 +43,7 @@ pub(super) use join::Silent;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The clusters that have joined, or the reason why they did not, by their index in the settings.
-pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<Joined<'a>, Box<Line>>>;
+pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<JoinedCluster<'a>, Box<Line>>>;
 
 /// The published exports of each cluster, or the reason why they were not published, by its index in the settings.
 type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, exports::Refused>>;
@@ -215,15 +215,15 @@ impl<'a> Clustersets<'a> {
     }
 
     /// Returns the clusters that joined, by their index in the settings.
-    fn joined(&self) -> impl Iterator<Item = (usize, &'a Joined<'a>)> {
+    fn joined(&self) -> impl Iterator<Item = (usize, &'a JoinedCluster<'a>)> {
         self.members.iter().filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)))
     }
 
-    fn registry(&self, joined: &Joined<'_>) -> &'a observe::SharedRegistry {
+    fn registry(&self, joined: &JoinedCluster<'_>) -> &'a observe::SharedRegistry {
         &self.registries[&self.function.clients.registry_of(joined.cluster)]
     }
 
-    fn key(&self, joined: &Joined<'_>) -> ClustersetKey {
+    fn key(&self, joined: &JoinedCluster<'_>) -> ClustersetKey {
         let registry = self.function.clients.registry_of(joined.cluster);
         (registry, joined.member.clusterset.clone())
     }

@@ -13,7 +13,7 @@ use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
 use crate::model::{Kind, Line, Outcome, Selection};
 use crate::publish::exports::{PublishedExports, Refused};
-use crate::reconcile::Joined;
+use crate::reconcile::JoinedCluster;
 use crate::report::{ClusterReport, Counts, Mode, MultiClusterReport};
 
 impl Clustersets<'_> {
@@ -24,7 +24,7 @@ impl Clustersets<'_> {
         let mode = invocation.mode;
         let mut reported = BTreeSet::new();
         for (index, joined) in members {
-            let mut report = joined.as_ref().map(Joined::report).unwrap_or_default();
+            let mut report = joined.as_ref().map(JoinedCluster::report).unwrap_or_default();
             let obstacle =
                 joined.as_ref().map_or_else(Some, |joined| joined.unread_imports.as_ref());
             report.lines.extend(obstacle.map(|obstacle| (**obstacle).clone()));
@@ -50,7 +50,8 @@ impl Clustersets<'_> {
                 let imported = imported.remove(index);
                 self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {
-                    let lines = known.strangers.iter().map(|place| stranger(place)).collect();
+                    let lines =
+                        known.unparsable_services.iter().map(|place| stranger(place)).collect();
                     add_lines(runs, *index, ClusterReport { lines, ..ClusterReport::default() });
                 }
             }
@@ -87,7 +88,7 @@ impl Clustersets<'_> {
     /// Writes the conditions of the exports, and adds them and the imports to the report.
     async fn report_imports(
         &self,
-        (joined, known): (&Joined<'_>, &sources::Members<'_>),
+        (joined, known): (&JoinedCluster<'_>, &sources::Members<'_>),
         exported: Option<Result<PublishedExports, Refused>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,

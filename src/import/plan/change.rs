@@ -40,7 +40,7 @@ pub enum Stage {
     /// The ServiceImport of a name that no cluster exports. Its objects are removed by garbage collection.
     DeleteImport,
     /// Last, since it reports the success of all others. If one failed, the plan is made again with
-    /// [`super::Basis::failures`].
+    /// [`super::PlanInput::failures`].
     Status,
 }
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
-use super::input::Basis;
+use super::input::PlanInput;
 use super::present_objects::{DerivedService, Metadata, ServiceSpec, Texts};
 use super::refused::{self, REFUSED};
 use crate::clusterset::id;
@@ -35,18 +35,18 @@ pub(super) struct Derived {
 
 impl Derived {
     /// Plans the derived Service. Returns `None` if the import needs none.
-    pub(super) fn of(basis: &Basis<'_>, service: &ClustersetService) -> Option<Self> {
+    pub(super) fn of(input: &PlanInput<'_>, service: &ClustersetService) -> Option<Self> {
         if service.kind == ImportType::Headless {
             return None;
         }
-        let present = basis.present.derived.as_ref();
-        let families = families_of_import(basis, service, present);
+        let present = input.present.derived.as_ref();
+        let families = families_of_import(input, service, present);
         if families.is_empty() && present.is_none() {
             return None;
         }
         // A Service that has lost its IPs is changed in any case: it has no families, and the slices need them.
         let is_fixed =
-            |present: &&DerivedService| basis.is_service_fixed() && !has_lost_ips(present);
+            |present: &&DerivedService| input.keeps_service_unchanged() && !has_lost_ips(present);
         let last = match present.filter(is_fixed) {
             Some(fixed) => fixed.spec.clone(),
             None => last_spec(service, &families, present),
@@ -58,14 +58,14 @@ impl Derived {
             (former.name != port.name).then(|| (port.name.clone(), former.name.clone()))
         });
         let former_names = former_names.collect();
-        let name = id::derived_service(basis.service);
-        let kept_ips = kept_ips(basis, &last.families);
+        let name = id::derived_service(input.service);
+        let kept_ips = kept_ips(input, &last.families);
         Some(Self { name, families, kept_ips, former_names, transition, last })
     }
 
     /// Returns the import's IPs, or `None` if the API server will assign some of them in this run.
-    pub(super) fn known_ips(&self, basis: &Basis<'_>) -> Option<Vec<IpAddr>> {
-        let present = basis.present.derived.as_ref().filter(|present| !has_lost_ips(present));
+    pub(super) fn known_ips(&self, input: &PlanInput<'_>) -> Option<Vec<IpAddr>> {
+        let present = input.present.derived.as_ref().filter(|present| !has_lost_ips(present));
         let Some(present) = present else {
             let are_all = self.kept_ips.len() == self.families.len();
             return are_all.then(|| self.kept_ips.clone());
@@ -76,14 +76,14 @@ impl Derived {
     }
 
     /// Returns the creation, or a patch with the additions and a patch with the removals.
-    pub(super) fn changes(&self, basis: &Basis<'_>) -> Vec<Change> {
-        let object = || basis.object(Kind::Service, &self.name);
-        let labels = basis.owner.label();
-        let refused = refused::annotation(basis, Kind::Service);
+    pub(super) fn changes(&self, input: &PlanInput<'_>) -> Vec<Change> {
+        let object = || input.object(Kind::Service, &self.name);
+        let labels = input.owner.label();
+        let refused = refused::annotation(input, Kind::Service);
         let annotations =
             refused.map(|refused| (REFUSED.to_owned(), refused)).into_iter().collect();
         let wanted = Metadata { labels, annotations, ..Metadata::default() };
-        let Some(present) = &basis.present.derived else {
+        let Some(present) = &input.present.derived else {
             return vec![self.creation(object(), &wanted)];
         };
         let before = Metadata {
@@ -100,9 +100,9 @@ impl Derived {
             json_of(&wanted, &self.last),
         ];
         let difference = |from, to| change::difference(from, to).unwrap_or_default();
-        let owners = change::owners(&present.metadata, basis.import());
+        let owners = change::owners(&present.metadata, input.import());
         let mut body = difference(&before, &transition);
-        if has_lost_ips(present) && !basis.is_service_fixed() {
+        if has_lost_ips(present) && !input.keeps_service_unchanged() {
             self.ask_for_ips(&mut body);
         }
         let additions = Content { body, owners, ips: None };
@@ -135,17 +135,17 @@ fn has_lost_ips(present: &DerivedService) -> bool {
 }
 
 /// Returns the IPs of the import that a new derived Service requests, since clients may still use them.
-fn kept_ips(basis: &Basis<'_>, families: &[Family]) -> Vec<IpAddr> {
-    let ips = basis.import().map(|import| import.ips.as_slice()).unwrap_or_default();
+fn kept_ips(input: &PlanInput<'_>, families: &[Family]) -> Vec<IpAddr> {
+    let ips = input.import().map(|import| import.ips.as_slice()).unwrap_or_default();
     let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
-    families.iter().map_while(of_family).take(basis.kept_ips).collect()
+    families.iter().map_while(of_family).take(input.kept_ips).collect()
 }
 
 /// The deletion of a derived Service of ours that no import uses.
-pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
-    let present = basis.present.derived.as_ref()?;
-    let is_removable = basis.owner.owns(&present.metadata) && !present.metadata.is_terminating;
-    let object = basis.object(Kind::Service, &present.metadata.name);
+pub(super) fn deletion(input: &PlanInput<'_>) -> Option<Change> {
+    let present = input.present.derived.as_ref()?;
+    let is_removable = input.owner.owns(&present.metadata) && !present.metadata.is_terminating;
+    let object = input.object(Kind::Service, &present.metadata.name);
     is_removable.then(|| Change::deletion(object, "no import uses it"))
 }
 
@@ -157,12 +157,12 @@ pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
 /// families, these are the families of the present Service. Without a present Service they are the cluster's primary
 /// family, the default of any Service.
 fn families_of_import(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     service: &ClustersetService,
     present: Option<&DerivedService>,
 ) -> Vec<Family> {
     let present = present.map(|present| present.spec.families.as_slice()).unwrap_or_default();
-    let available = with_others(present, basis.available);
+    let available = with_others(present, input.available);
     let wanted = match service.families.as_slice() {
         [] if present.is_empty() => available.get(..1).unwrap_or_default(),
         [] => present,

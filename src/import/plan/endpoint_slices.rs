@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::change::Change;
 use super::derived_service::Derived;
-use super::input::{Basis, Exported, ImportedEndpoint, PortKey, Read};
+use super::input::{Exported, ImportedEndpoint, PlanInput, PortKey, Read};
 use super::present_objects::{Addresses, PortSet, Slice, SliceEndpoint};
-use super::slice::{self, Shape};
+use super::slice::{self, SliceContext};
 use crate::clusterset::id;
 use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, count_each, is_dns_label,
@@ -21,38 +21,39 @@ type Groups<'a> = BTreeMap<(ClusterId, Family), Vec<&'a Slice>>;
 
 /// The changes of all slices.
 pub(super) fn changes(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     service: &ClustersetService,
     derived: Option<&Derived>,
 ) -> Vec<Change> {
-    let mut wanted = wanted(basis, service, derived);
+    let mut wanted = wanted(input, service, derived);
     let with_ports = wanted.values().flat_map(BTreeMap::values);
     let everywhere = count_each(with_ports.flat_map(BTreeMap::keys).copied());
-    let mut groups = groups(basis);
+    let mut groups = groups(input);
     for key in wanted.keys() {
         groups.entry(key.clone()).or_default();
     }
     // Includes the names of foreign slices and of slices that will be deleted.
     let mut used: BTreeSet<String> =
-        basis.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
+        input.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
     let mut changes = Vec::new();
     let mut all_packed = Vec::new();
     for (key, present) in &groups {
         let (cluster, family) = key;
-        let shape = Shape { basis, derived, everywhere: &everywhere, cluster, family: *family };
-        if basis.sources.is_unread(cluster) {
+        let shape =
+            SliceContext { input, derived, everywhere: &everywhere, cluster, family: *family };
+        if input.sources.is_unread(cluster) {
             changes.extend(present.iter().filter_map(|slice| shape.keep(slice)));
             continue;
         }
         let free_name = || {
-            let mut names = (1..).map(|number| id::slice(basis.service, cluster, *family, number));
+            let mut names = (1..).map(|number| id::slice(input.service, cluster, *family, number));
             names.find(|name| used.insert(name.clone())).unwrap_or_default()
         };
         let wanted = wanted.remove(key).unwrap_or_default();
         let packed = pack(present, wanted, &everywhere, free_name);
         all_packed.extend(packed.into_iter().map(|packed| (shape, packed)));
     }
-    let waiting = waiting(basis, &all_packed);
+    let waiting = waiting(input, &all_packed);
     for (shape, mut packed) in all_packed {
         packed.keep_waiting(&waiting);
         changes.extend(match packed.present {
@@ -60,41 +61,44 @@ pub(super) fn changes(
             None => shape.create(&packed),
         });
     }
-    if basis.sources.is_complete {
+    if input.sources.is_complete {
         // A slice without a valid cluster label, or with names in place of addresses, belongs to no cluster and is
         // deleted.
         let has_waiting =
             |slice: &Slice| slice.addresses().any(|address| waiting.contains_key(&address));
         let is_of_none = |slice: &&Slice| slice.source().is_none() || slice.family.is_none();
-        let of_none = present(basis).filter(is_of_none);
+        let of_none = present(input).filter(is_of_none);
         let of_none = of_none.filter(|slice| !has_waiting(slice));
-        changes.extend(of_none.map(|slice| slice::deletion(basis, slice)));
+        changes.extend(of_none.map(|slice| slice::deletion(input, slice)));
     }
     changes
 }
 
 /// Returns the endpoints of slices that could not be written. An endpoint that would move to such a slice stays in its
 /// present slice.
-fn waiting(basis: &Basis<'_>, all: &[(Shape<'_>, Packed<'_>)]) -> BTreeMap<IpAddr, SliceEndpoint> {
-    let failed = all.iter().filter(|(_, packed)| basis.has_failed_additions(&packed.name));
+fn waiting(
+    input: &PlanInput<'_>,
+    all: &[(SliceContext<'_>, Packed<'_>)],
+) -> BTreeMap<IpAddr, SliceEndpoint> {
+    let failed = all.iter().filter(|(_, packed)| input.has_failed_additions(&packed.name));
     let endpoints = failed.flat_map(|(_, packed)| &packed.endpoints);
     endpoints.filter_map(|endpoint| Some((endpoint.address()?, endpoint.clone()))).collect()
 }
 
 /// Deletes all slices of an import that no longer exists.
-pub(super) fn deletions(basis: &Basis<'_>) -> Vec<Change> {
-    present(basis).map(|slice| slice::deletion(basis, slice)).collect()
+pub(super) fn deletions(input: &PlanInput<'_>) -> Vec<Change> {
+    present(input).map(|slice| slice::deletion(input, slice)).collect()
 }
 
 /// Returns our slices that are not being deleted. The endpoints of a terminating slice are packed into another slice.
-fn present<'a>(basis: &Basis<'a>) -> impl Iterator<Item = &'a Slice> {
-    basis.slices().filter(|slice| !slice.metadata.is_terminating)
+fn present<'a>(input: &PlanInput<'a>) -> impl Iterator<Item = &'a Slice> {
+    input.slices().filter(|slice| !slice.metadata.is_terminating)
 }
 
 /// The slices of each cluster and family, in the order of their numbers.
-fn groups<'a>(basis: &Basis<'a>) -> Groups<'a> {
+fn groups<'a>(input: &PlanInput<'a>) -> Groups<'a> {
     let mut groups = Groups::new();
-    for slice in present(basis) {
+    for slice in present(input) {
         if let (Some(cluster), Some(family)) = (slice.source(), slice.family) {
             groups.entry((cluster, family)).or_default().push(slice);
         }
@@ -118,7 +122,7 @@ type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
 /// Returns the wanted endpoints of the service, each by the address that identifies it in its slice. If a cluster's
 /// part is held, its present endpoints are included.
 pub(super) fn wanted(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     service: &ClustersetService,
     derived: Option<&Derived>,
 ) -> ByCluster {
@@ -130,9 +134,9 @@ pub(super) fn wanted(
     };
     let mut all = ByCluster::new();
     for cluster in &service.clusters {
-        let read = basis.sources.by_cluster.get(cluster);
+        let read = input.sources.by_cluster.get(cluster);
         let Some(exported) = read.and_then(Read::exported) else { continue };
-        let is_own = cluster == basis.importer;
+        let is_own = cluster == input.importer;
         let source = EndpointSource { service, exported, is_own };
         for family in families {
             let wanted = source.wanted(*family);
@@ -141,8 +145,8 @@ pub(super) fn wanted(
             }
         }
     }
-    for slice in present(basis) {
-        let held = slice.source().filter(|cluster| basis.sources.is_held(cluster));
+    for slice in present(input) {
+        let held = slice.source().filter(|cluster| input.sources.is_held(cluster));
         if let (Some(cluster), Some(family)) = (held, slice.family) {
             keep(slice, all.entry((cluster, family)).or_default());
         }

@@ -16,7 +16,7 @@ use crate::model::{
 
 /// All that the plan of one import depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Basis<'a> {
+pub struct PlanInput<'a> {
     pub owner: &'a OwnerLabel,
     /// The importing cluster.
     pub importer: &'a ClusterId,
@@ -129,7 +129,7 @@ pub struct Exported {
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
     pub shares_zones: bool,
     /// Whether this invocation read them in the member itself, and not in Cloud Map.
-    pub is_read_there: bool,
+    pub is_read_in_cluster: bool,
 }
 
 /// An endpoint of a member. The same address can occur again with other ports.
@@ -160,8 +160,8 @@ impl Read {
     }
 
     /// Whether this invocation read them in the member itself.
-    pub fn is_read_there(&self) -> bool {
-        self.exported().is_some_and(|exported| exported.is_read_there)
+    pub fn is_read_in_cluster(&self) -> bool {
+        self.exported().is_some_and(|exported| exported.is_read_in_cluster)
     }
 }
 
@@ -197,7 +197,7 @@ impl Sources {
     /// Marks everything from Cloud Map as unread, since it may not be the Cloud Map of the imports. Exports that were
     /// read in the exporters themselves stay.
     pub fn leave_others_unread(&mut self) {
-        for read in self.by_cluster.values_mut().filter(|read| !read.is_read_there()) {
+        for read in self.by_cluster.values_mut().filter(|read| !read.is_read_in_cluster()) {
             *read = Read::Unread;
         }
         self.is_complete = false;
@@ -217,7 +217,7 @@ impl Sources {
     }
 }
 
-impl<'a> Basis<'a> {
+impl<'a> PlanInput<'a> {
     /// The ServiceImport, if it is ours.
     pub(super) fn import(&self) -> Option<&'a ServiceImport> {
         self.present.import.as_ref().filter(|import| self.owner.owns(&import.metadata))
@@ -235,7 +235,7 @@ impl<'a> Basis<'a> {
 
     /// Whether the derived Service stays unchanged: a change failed, or the Service is deleted with its import. The
     /// slices are then made for the ports that the Service has.
-    pub(super) fn is_service_fixed(&self) -> bool {
+    pub(super) fn keeps_service_unchanged(&self) -> bool {
         !self.failures.is_empty() || self.is_ending()
     }
 

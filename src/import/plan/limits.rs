@@ -15,12 +15,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::derived_service::Derived;
-use super::input::{Basis, NamespaceState, Read, Sources};
+use super::input::{NamespaceState, PlanInput, Read, Sources};
 use super::ownership::OwnerLabel;
 use super::present_objects::{Present, Slice, SliceEndpoint};
 use super::{Intent, endpoint_slices};
 use crate::guard::{
-    Circumstances, Extent, Guard, GuardStatus, Loss, LossSubject, Losses, Measure, Sighting,
+    Circumstances, Extent, Guard, GuardStatus, Loss, LossBase, LossSubject, Losses, Sighting,
 };
 use crate::model::{ClusterArn, ClusterId, ServiceRef, Timestamp};
 
@@ -53,50 +53,50 @@ type Ready = BTreeMap<ClusterId, usize>;
 
 impl Tally {
     /// Counts the ready endpoints of an import.
-    pub fn of(basis: &Basis<'_>) -> Self {
-        let before = ready_by_cluster(basis.slices());
-        let after = after(basis, &before);
-        let ends = after.is_none() && basis.import().is_some();
+    pub fn of(input: &PlanInput<'_>) -> Self {
+        let before = ready_by_cluster(input.slices());
+        let after = after(input, &before);
+        let ends = after.is_none() && input.import().is_some();
         let ready = &after.unwrap_or_default();
-        let own = basis.importer;
+        let own = input.importer;
         let others = |ready: &Ready| count(ready, |cluster| cluster != own);
         let mut lost = others(&before).saturating_sub(others(ready));
         if ends && others(&before) == 0 {
             lost = 1;
         }
         // In an excluded namespace no note can be written on the ServiceImport.
-        let has_room = basis.import().is_some() && basis.namespace == NamespaceState::Active;
+        let has_room = input.import().is_some() && input.namespace == NamespaceState::Active;
         let parts = before.keys().chain(ready.keys()).filter(|cluster| *cluster != own);
         let parts = parts.map(|cluster| {
             let count = |ready: &Ready| ready.get(cluster).copied().unwrap_or_default();
-            let is_unread = basis.sources.is_unread(cluster);
+            let is_unread = input.sources.is_unread(cluster);
             let part = Part { present: count(&before), left: count(ready), is_unread };
             (cluster.clone(), part)
         });
         Self {
             parts: parts.collect(),
-            present: basis.import().map_or(0, |_| others(&before).max(1)),
+            present: input.import().map_or(0, |_| others(&before).max(1)),
             // If the import stays, the name is still exported, so its export was scaled down: its cluster reports it,
             // or Cloud Map has answered for each endpoint by id that it does not exist.
             loss: Loss { lost, left: others(ready), was_read: !ends, has_room },
-            unread: count(&before, |cluster| cluster != own && basis.sources.is_unread(cluster)),
+            unread: count(&before, |cluster| cluster != own && input.sources.is_unread(cluster)),
             endpoints: count(ready, |_| true),
         }
     }
 }
 
 /// The ready endpoints after the plan; `None` if the import ends.
-fn after(basis: &Basis<'_>, before: &Ready) -> Option<Ready> {
-    let is_excluded = basis.namespace == NamespaceState::Excluded;
-    match Intent::of(basis) {
+fn after(input: &PlanInput<'_>, before: &Ready) -> Option<Ready> {
+    let is_excluded = input.namespace == NamespaceState::Excluded;
+    match Intent::of(input) {
         Intent::Unchanged(_) => Some(before.clone()),
-        _ if is_excluded && super::plan(basis).changes.is_empty() => Some(before.clone()),
+        _ if is_excluded && super::plan(input).changes.is_empty() => Some(before.clone()),
         Intent::End => None,
         Intent::Import(service) => {
-            let derived = Derived::of(basis, &service);
-            let wanted = endpoint_slices::wanted(basis, &service, derived.as_ref());
+            let derived = Derived::of(input, &service);
+            let wanted = endpoint_slices::wanted(input, &service, derived.as_ref());
             let mut ready = before.clone();
-            ready.retain(|cluster, _| basis.sources.is_unread(cluster));
+            ready.retain(|cluster, _| input.sources.is_unread(cluster));
             for ((cluster, _), with_ports) in wanted {
                 let endpoints = with_ports.values().flat_map(BTreeMap::values);
                 // Each address has one family, so none is counted twice.
@@ -133,17 +133,17 @@ fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
 
 /// Returns the sources of an import with the guard's held parts marked: none of their endpoints leaves the import. The
 /// part of the importing cluster is marked only if no cluster exports the name.
-pub fn hold(basis: &Basis<'_>, held: &HeldParts) -> Sources {
-    let mut sources = basis.sources.clone();
-    let leaves = |cluster: &ClusterId| basis.merged.is_some() && cluster == basis.importer;
+pub fn hold(input: &PlanInput<'_>, held: &HeldParts) -> Sources {
+    let mut sources = input.sources.clone();
+    let leaves = |cluster: &ClusterId| input.merged.is_some() && cluster == input.importer;
     let is_meant = |cluster: &ClusterId| match held {
         HeldParts::All => true,
         HeldParts::Of(clusters) => clusters.contains(cluster),
     };
     let stay = |cluster: &ClusterId| {
-        is_meant(cluster) && !basis.sources.stays(cluster) && !leaves(cluster)
+        is_meant(cluster) && !input.sources.stays(cluster) && !leaves(cluster)
     };
-    for cluster in basis.holders().into_iter().filter(stay) {
+    for cluster in input.holders().into_iter().filter(stay) {
         let exported = sources.exported(&cluster);
         sources.by_cluster.insert(cluster, Read::Held(exported));
     }
@@ -229,7 +229,7 @@ impl GuardedRun<'_> {
         losses: &Losses,
         noted: impl Fn(&ServiceRef) -> Option<Sighting>,
     ) -> Option<Arc<GuardStatus>> {
-        let measure = Measure { extent: self.extent, instances, unread, is_old: false };
+        let measure = LossBase { extent: self.extent, instances, unread, has_earlier_reads: false };
         let cluster = self.cluster.clone();
         let subject = LossSubject::Endpoints;
         let run = Circumstances { guard: self.guard, now: self.now, cluster, subject };

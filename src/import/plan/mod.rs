@@ -3,7 +3,7 @@
 //! pure: it has no clock, client or log, and it uses no type of the Kubernetes API.
 //!
 //! ```text
-//! Basis ─> Intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import
+//! PlanInput ─> Intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import
 //!                                                                              └─> endpoint_slices
 //! ```
 //!
@@ -38,7 +38,7 @@ use derived_service::Derived;
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
 pub use input::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, NamespaceState, PortKey, Read, Sources,
+    Exported, FailedWrite, ImportedEndpoint, NamespaceState, PlanInput, PortKey, Read, Sources,
 };
 pub use limits::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints};
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
@@ -62,65 +62,65 @@ impl Plan {
 }
 
 /// Plans one import. In an excluded namespace, a plan is held back unless it only deletes.
-pub fn plan(basis: &Basis<'_>) -> Plan {
-    let mut plan = decide(basis);
+pub fn plan(input: &PlanInput<'_>) -> Plan {
+    let mut plan = decide(input);
     // A change that failed is not planned again, so that every run ends.
-    plan.changes.retain(|change| basis.is_left(change));
+    plan.changes.retain(|change| input.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
-    if writes && basis.namespace == NamespaceState::Excluded {
+    if writes && input.namespace == NamespaceState::Excluded {
         return Plan::held_back([Reason::NamespaceExcluded]);
     }
-    plan.held_back.extend(held_back::denied(basis.failures));
+    plan.held_back.extend(held_back::denied(input.failures));
     plan
 }
 
 /// Plans one import as if its namespace were not excluded.
-fn decide(basis: &Basis<'_>) -> Plan {
-    match Intent::of(basis) {
-        Intent::Import(service) => import(basis, &service),
-        Intent::End => Plan { changes: end(basis), ..Plan::default() },
+fn decide(input: &PlanInput<'_>) -> Plan {
+    match Intent::of(input) {
+        Intent::Import(service) => import(input, &service),
+        Intent::End => Plan { changes: end(input), ..Plan::default() },
         Intent::Unchanged(reason) => Plan::held_back(reason),
     }
 }
 
 /// Creates the import or brings it up to date.
-fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
-    let refused = refused::of_service(basis, service);
-    let basis = &Basis { refused: &refused, ..*basis };
-    let as_kind = |kind| refused::accepted(basis, kind, service);
-    let derived = Derived::of(basis, &as_kind(Kind::Service));
+fn import(input: &PlanInput<'_>, service: &ClustersetService) -> Plan {
+    let refused = refused::of_service(input, service);
+    let input = &PlanInput { refused: &refused, ..*input };
+    let as_kind = |kind| refused::accepted(input, kind, service);
+    let derived = Derived::of(input, &as_kind(Kind::Service));
     let has_ip = derived.as_ref().is_some_and(|derived| !derived.families.is_empty());
     let obstacle = (service.kind == ImportType::ClusterSetIp && !has_ip).then(|| {
         let exported = service.families.clone();
-        let available = basis.available.to_vec();
+        let available = input.available.to_vec();
         Reason::IpFamilyNotSupported { exported, available }
     });
-    let ready = service_import::ready(basis, service, obstacle.as_ref());
+    let ready = service_import::ready(input, service, obstacle.as_ref());
     let mut changes =
-        service_import::changes(basis, &as_kind(Kind::ServiceImport), derived.as_ref());
+        service_import::changes(input, &as_kind(Kind::ServiceImport), derived.as_ref());
     match &derived {
-        Some(derived) => changes.extend(derived.changes(basis)),
-        None => changes.extend(derived_service::deletion(basis)),
+        Some(derived) => changes.extend(derived.changes(input)),
+        None => changes.extend(derived_service::deletion(input)),
     }
     let of_slices = as_kind(Kind::EndpointSlice);
-    changes.extend(endpoint_slices::changes(basis, &of_slices, derived.as_ref()));
-    changes.extend(service_import::note_taken_off(basis));
-    changes.extend(service_import::status_change(basis, &service.clusters, ready));
+    changes.extend(endpoint_slices::changes(input, &of_slices, derived.as_ref()));
+    changes.extend(service_import::note_taken_off(input));
+    changes.extend(service_import::status_change(input, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
     Plan { changes, ..Plan::held_back(obstacle) }
 }
 
 /// Deletes the import, and the objects that garbage collection does not delete with it.
-fn end(basis: &Basis<'_>) -> Vec<Change> {
-    let import = service_import::deletion(basis).filter(|_| !basis.is_ending());
+fn end(input: &PlanInput<'_>) -> Vec<Change> {
+    let import = service_import::deletion(input).filter(|_| !input.is_ending());
     let is_collected = |object: &ObjectRef| {
-        let object = basis.present.metadata(object);
+        let object = input.present.metadata(object);
         import.is_some()
-            && object.is_some_and(|metadata| change::owners(metadata, basis.import()).is_none())
+            && object.is_some_and(|metadata| change::owners(metadata, input.import()).is_none())
     };
-    let service = derived_service::deletion(basis).into_iter();
-    let mut changes: Vec<Change> = service.chain(endpoint_slices::deletions(basis)).collect();
+    let service = derived_service::deletion(input).into_iter();
+    let mut changes: Vec<Change> = service.chain(endpoint_slices::deletions(input)).collect();
     changes.retain(|change| !is_collected(&change.object));
     changes.extend(import);
     changes
@@ -142,15 +142,15 @@ pub(super) enum Intent {
 }
 
 impl Intent {
-    pub(super) fn of(basis: &Basis<'_>) -> Self {
-        if basis.namespace.is_gone() {
+    pub(super) fn of(input: &PlanInput<'_>) -> Self {
+        if input.namespace.is_gone() {
             return Self::Unchanged(None);
         }
-        if !basis.service.can_exist() {
-            return Self::Unchanged(basis.merged.map(|_| Reason::ImpossibleName));
+        if !input.service.can_exist() {
+            return Self::Unchanged(input.merged.map(|_| Reason::ImpossibleName));
         }
-        match Self::of_exports(basis) {
-            Self::Import(service) => match foreign(basis, &service) {
+        match Self::of_exports(input) {
+            Self::Import(service) => match foreign(input, &service) {
                 None => Self::Import(service),
                 reason => Self::Unchanged(reason),
             },
@@ -162,20 +162,20 @@ impl Intent {
     /// green cannot be read, they are those of blue. The import would lose the ports of green, and with them its
     /// endpoints. If the export of blue also ends in that run, the import would be deleted together with the IP that
     /// clients of green use.
-    fn of_exports(basis: &Basis<'_>) -> Self {
-        let holders = basis.holders();
+    fn of_exports(input: &PlanInput<'_>) -> Self {
+        let holders = input.holders();
         let staying: BTreeSet<ClusterId> =
-            holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
-        let has_unknown_part = has_unknown_part(basis);
+            holders.iter().filter(|cluster| input.sources.stays(cluster)).cloned().collect();
+        let has_unknown_part = has_unknown_part(input);
         // An import without holders is from a run that ended before it wrote the endpoints and the status.
         let are_known = !holders.is_empty() && !has_unknown_part;
-        let ends = basis.merged.is_none() && basis.sources.are_all_read(are_known);
+        let ends = input.merged.is_none() && input.sources.are_all_read(are_known);
         let is_uncertain =
-            !staying.is_empty() || has_unknown_part || basis.merged.is_none() && !ends;
-        match (as_it_is(basis).filter(|_| is_uncertain), basis.merged) {
+            !staying.is_empty() || has_unknown_part || input.merged.is_none() && !ends;
+        match (as_it_is(input).filter(|_| is_uncertain), input.merged) {
             (Some(_), None) if staying.is_empty() && !are_known => Self::Unchanged(None),
             (Some(kept), merged) => {
-                let service = with_additions(basis, kept, merged, staying);
+                let service = with_additions(input, kept, merged, staying);
                 // Without known families the import stays unchanged, since an unread cluster may export any family.
                 let is_known = service.kind == ImportType::Headless || !service.families.is_empty();
                 if is_known { Self::Import(Box::new(service)) } else { Self::Unchanged(None) }
@@ -189,21 +189,21 @@ impl Intent {
 
 /// Returns the reason if an object of another owner has the name of the ServiceImport or the derived Service. Under the
 /// name of a slice it does not block the import, since another number is free.
-fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
+fn foreign(input: &PlanInput<'_>, service: &ClustersetService) -> Option<Reason> {
     let is_needed = |kind| match kind {
         Kind::ServiceImport => true,
         Kind::Service => service.kind == ImportType::ClusterSetIp,
         _ => false,
     };
-    let objects = basis.present.objects();
+    let objects = input.present.objects();
     let foreign =
-        objects.filter(|(kind, metadata)| is_needed(*kind) && !basis.owner.owns(metadata));
+        objects.filter(|(kind, metadata)| is_needed(*kind) && !input.owner.owns(metadata));
     let (kind, metadata) = foreign.min_by_key(|(kind, _)| *kind)?;
-    let object = basis.object(kind, &metadata.name);
+    let object = input.object(kind, &metadata.name);
     Some(match metadata.labels.get(OWNER_LABEL) {
         Some(owner) => Reason::OtherOwner { object, owner: owner.clone() },
         None if metadata.has_lost_label() => {
-            Reason::LostLabel { object, owner: basis.owner.as_str().to_owned() }
+            Reason::LostLabel { object, owner: input.owner.as_str().to_owned() }
         }
         None => Reason::ForeignObject { object, manager: metadata.manager.clone() },
     })
@@ -211,17 +211,17 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
 
 /// Whether a slice may have endpoints of an unknown cluster: it has lost its cluster label, and not all members are
 /// known.
-fn has_unknown_part(basis: &Basis<'_>) -> bool {
-    !basis.sources.is_complete && basis.slices().any(|slice| slice.source().is_none())
+fn has_unknown_part(input: &PlanInput<'_>) -> bool {
+    !input.sources.is_complete && input.slices().any(|slice| slice.source().is_none())
 }
 
 /// Returns the service that the import has now. Its ports begin with those of the derived Service, which lead clients
 /// to the endpoints: after a run that ended early, that Service may still have more ports, or ports with other names.
-pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
+pub(super) fn as_it_is(input: &PlanInput<'_>) -> Option<ClustersetService> {
     let derived =
-        basis.present.derived.as_ref().filter(|derived| basis.owner.owns(&derived.metadata));
-    let Some(ServiceImport { metadata, spec, .. }) = basis.import() else {
-        return Some(without_import(basis.merged?, derived?));
+        input.present.derived.as_ref().filter(|derived| input.owner.owns(&derived.metadata));
+    let Some(ServiceImport { metadata, spec, .. }) = input.import() else {
+        return Some(without_import(input.merged?, derived?));
     };
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
     let mut ports = derived.map(|derived| derived.spec.ports.clone()).unwrap_or_default();
@@ -257,7 +257,7 @@ fn with_clusters(
 /// unchanged: a cluster whose part stays may be the one that decides them, and its slices use the present port names.
 /// The families also stay, unless the importing cluster supports none of them.
 pub(super) fn with_additions(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     mut kept: ClustersetService,
     merged: Option<&ClustersetService>,
     staying: BTreeSet<ClusterId>,
@@ -265,7 +265,7 @@ pub(super) fn with_additions(
     if let Some(merged) = merged {
         add_ports(&mut kept.ports, &merged.ports);
         kept.clusters.clone_from(&merged.clusters);
-        if !basis.available.iter().any(|family| kept.families.contains(family)) {
+        if !input.available.iter().any(|family| kept.families.contains(family)) {
             kept.families.clone_from(&merged.families);
         }
     }

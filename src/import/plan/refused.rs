@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{self, Kind};
-use super::input::Basis;
+use super::input::PlanInput;
 use super::ownership::OwnerLabel;
 use super::present_objects::{self, Present};
 use crate::model::{
@@ -71,20 +71,23 @@ pub fn has_noted_fields(owner: &OwnerLabel, present: &Present) -> bool {
 }
 
 /// Returns the refused fields that a service uses.
-pub(super) fn of_service(basis: &Basis<'_>, service: &ClustersetService) -> BTreeSet<RefusedField> {
-    if basis.refused.is_empty() {
+pub(super) fn of_service(
+    input: &PlanInput<'_>,
+    service: &ClustersetService,
+) -> BTreeSet<RefusedField> {
+    if input.refused.is_empty() {
         return BTreeSet::new();
     }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
-    let fields = kinds.flat_map(|kind| known_in(kind, &body(service), basis.refused));
+    let fields = kinds.flat_map(|kind| known_in(kind, &body(service), input.refused));
     fields.map(|(_, field)| field).collect()
 }
 
 /// Returns the annotation of the objects of a kind, or `None` if no field is left out of them.
-pub(super) fn annotation(basis: &Basis<'_>, kind: Kind) -> Option<String> {
-    let server = basis.server.unwrap_or_default().to_owned();
+pub(super) fn annotation(input: &PlanInput<'_>, kind: Kind) -> Option<String> {
+    let server = input.server.unwrap_or_default().to_owned();
     let mut noted = Noted { server, ..Noted::default() };
-    for field in basis.refused.iter().filter(|field| field.kind == kind.as_str()) {
+    for field in input.refused.iter().filter(|field| field.kind == kind.as_str()) {
         let fields = if field.is_changed { &mut noted.changed } else { &mut noted.refused };
         fields.entry(field.field.as_str().to_owned()).or_default().insert(field.value.clone());
     }
@@ -211,16 +214,16 @@ fn known_in(
 
 /// Returns the service without the fields that objects of a kind cannot have.
 pub(super) fn accepted<'a>(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     kind: Kind,
     service: &'a ClustersetService,
 ) -> Cow<'a, ClustersetService> {
-    if basis.refused.is_empty() {
+    if input.refused.is_empty() {
         return Cow::Borrowed(service);
     }
     let mut body = body(service);
-    let standing = basis.present.spec(kind);
-    for (place, field) in known_in(kind, &body, basis.refused) {
+    let standing = input.present.spec(kind);
+    for (place, field) in known_in(kind, &body, input.refused) {
         let of_webhook = standing.pointer(&place).filter(|_| field.is_changed);
         // A refused default changes nothing: an object without the field has the default.
         if of_webhook.is_none() && is_default(&field) {
@@ -256,15 +259,15 @@ fn body(service: &ClustersetService) -> Value {
 }
 
 /// Describes the fields left out of the import's objects, for people.
-pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
-    if basis.refused.is_empty() {
+pub(super) fn describe(input: &PlanInput<'_>, service: &ClustersetService) -> Vec<String> {
+    if input.refused.is_empty() {
         return Vec::new();
     }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
     let kinds =
         kinds.filter(|kind| *kind != Kind::Service || service.kind == ImportType::ClusterSetIp);
     let body = body(service);
-    let all = kinds.flat_map(|kind| known_in(kind, &body, basis.refused));
+    let all = kinds.flat_map(|kind| known_in(kind, &body, input.refused));
     let all = all.filter(|(_, field)| !is_default(field));
     let texts = all.map(|(_, RefusedField { kind, field, value, .. })| {
         let value = match field {

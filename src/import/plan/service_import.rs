@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
 use super::held_back::Reason;
-use super::input::Basis;
+use super::input::PlanInput;
 use super::limits::{ImportNote, NoteChange};
 use super::ownership::OwnerLabel;
 use super::present_objects::{ImportStatus, Metadata, Present, Texts};
@@ -32,18 +32,18 @@ pub const GUARD: &str = "cloud-map-sync/guard";
 const OWN_ANNOTATIONS: [&str; 5] =
     [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS, GUARD, REFUSED];
 
-pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
-    basis.object(Kind::ServiceImport, &basis.service.name)
+pub(super) fn object(input: &PlanInput<'_>) -> ObjectRef {
+    input.object(Kind::ServiceImport, &input.service.name)
 }
 
 /// Returns the creation or the patch of the ServiceImport. Its IPs are those of the derived Service, which is created
 /// after it, so a new ServiceImport gets its IPs by a later patch.
 pub(super) fn changes(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     service: &ClustersetService,
     derived: Option<&Derived>,
 ) -> Vec<Change> {
-    let metadata = wanted_metadata(basis, service, derived);
+    let metadata = wanted_metadata(input, service, derived);
     // If this cluster has none of the exported families, the ServiceImport states them: a later plan that cannot read
     // any export has no other source of them.
     let with_ips = derived.filter(|derived| !derived.families.is_empty());
@@ -51,14 +51,14 @@ pub(super) fn changes(
     let spec = ClustersetService { families, ..service.clone() };
     let families_to_write = |present: &[IpAddr]| {
         let is_wrong =
-            |derived: &&Derived| derived.known_ips(basis).is_none_or(|ips| ips != present);
+            |derived: &&Derived| derived.known_ips(input).is_none_or(|ips| ips != present);
         with_ips.filter(is_wrong).map(|derived| derived.families.clone())
     };
-    let update = |content| Change::patch(Stage::UpdateImport, object(basis), content);
-    let Some(import) = basis.import() else {
+    let update = |content| Change::patch(Stage::UpdateImport, object(input), content);
+    let Some(import) = input.import() else {
         let detail = format!("{}, {}", spec.kind.as_str(), change::describe_ports(&spec.ports));
         let body = json_of(&metadata, &spec, &[]);
-        let create = change::creation(Stage::CreateImport, object(basis), body, detail);
+        let create = change::creation(Stage::CreateImport, object(input), body, detail);
         let ips = Content { ips: families_to_write(&[]), ..Content::default() };
         return std::iter::once(create).chain(update(ips)).collect();
     };
@@ -77,13 +77,13 @@ pub(super) fn changes(
 }
 
 /// The patch that removes the guard's note.
-pub(super) fn note_taken_off(basis: &Basis<'_>) -> Option<Change> {
-    let annotations = &basis.import()?.metadata.annotations;
-    if *basis.note != NoteChange::TakeOff || !annotations.contains_key(GUARD) {
+pub(super) fn note_taken_off(input: &PlanInput<'_>) -> Option<Change> {
+    let annotations = &input.import()?.metadata.annotations;
+    if *input.note != NoteChange::TakeOff || !annotations.contains_key(GUARD) {
         return None;
     }
     let content = Content::new(json!({"metadata": {"annotations": {GUARD: null}}}));
-    Change::patch(Stage::TakeNoteOff, object(basis), content)
+    Change::patch(Stage::TakeNoteOff, object(input), content)
 }
 
 /// The guard's note about a loss of an import of ours, if it can be read.
@@ -93,12 +93,12 @@ pub fn note(owner: &OwnerLabel, present: &Present) -> Option<ImportNote> {
 }
 
 /// The deletion of a ServiceImport of ours.
-pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
-    let detail = match basis.import()?.status.clusters.as_slice() {
+pub(super) fn deletion(input: &PlanInput<'_>) -> Option<Change> {
+    let detail = match input.import()?.status.clusters.as_slice() {
         [] => "no cluster exports it".to_owned(),
         clusters => format!("no cluster exports it, last {}", clusters.join(", ")),
     };
-    Some(Change::deletion(object(basis), &detail))
+    Some(Change::deletion(object(input), &detail))
 }
 
 /// The labels and annotations that came from an export.
@@ -117,7 +117,7 @@ fn is_reserved(key: &str) -> bool {
 }
 
 fn wanted_metadata(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     service: &ClustersetService,
     derived: Option<&Derived>,
 ) -> Metadata {
@@ -126,16 +126,16 @@ fn wanted_metadata(
     annotations.retain(|key, _| !is_reserved(key) && is_annotation(key));
     let exported = [(EXPORTED_LABELS, &labels), (EXPORTED_ANNOTATIONS, &annotations)];
     let exported = exported.map(|(key, texts)| (key.to_owned(), join(texts.keys(), ",")));
-    labels.extend(basis.owner.label());
+    labels.extend(input.owner.label());
     annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
     annotations.extend(derived.map(|derived| (DERIVED_SERVICE.to_owned(), derived.name.clone())));
-    let noted = basis.import().and_then(|import| import.metadata.annotations.get(GUARD));
-    let note = match basis.note {
+    let noted = input.import().and_then(|import| import.metadata.annotations.get(GUARD));
+    let note = match input.note {
         NoteChange::Write(note) => Some(note.to_string()),
         NoteChange::Keep | NoteChange::TakeOff => noted.cloned(),
     };
     annotations.extend(note.map(|note| (GUARD.to_owned(), note)));
-    let refused = refused::annotation(basis, Kind::ServiceImport);
+    let refused = refused::annotation(input, Kind::ServiceImport);
     annotations.extend(refused.map(|refused| (REFUSED.to_owned(), refused)));
     Metadata { labels, annotations, ..Metadata::default() }
 }
@@ -164,17 +164,17 @@ const READY: &str = "Ready";
 
 /// Returns the condition `Ready` for the end of this run. `obstacle` is the reason why the import has no IP.
 pub(super) fn ready(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     service: &ClustersetService,
     obstacle: Option<&Reason>,
 ) -> Condition {
-    let (status, reason, message) = match (obstacle, basis.failures.first()) {
+    let (status, reason, message) = match (obstacle, input.failures.first()) {
         (Some(obstacle), _) => {
             let message = "this cluster has none of the IP families of the exports".to_owned();
             (FALSE, obstacle.code(), message)
         }
         (None, Some(failure)) => (FALSE, failure.code(), failure.message.clone()),
-        (None, None) => (TRUE, READY, completeness(basis, service)),
+        (None, None) => (TRUE, READY, completeness(input, service)),
     };
     Condition {
         type_: READY.to_owned(),
@@ -182,20 +182,20 @@ pub(super) fn ready(
         reason: reason.to_owned(),
         message,
         observed_generation: None,
-        last_transition_time: Time(basis.now),
+        last_transition_time: Time(input.now),
     }
 }
 
 /// Describes how complete the import is, for people.
-fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
+fn completeness(input: &PlanInput<'_>, service: &ClustersetService) -> String {
     let mut text = "the import is complete".to_owned();
-    let left_out = refused::describe(basis, service);
+    let left_out = refused::describe(input, service);
     if !left_out.is_empty() {
         text += ", without what this cluster's API server refuses or changes: ";
         text += &left_out.join(", ");
     }
     let has_ip = service.kind == ImportType::ClusterSetIp;
-    let routing = refused::accepted(basis, Kind::Service, service);
+    let routing = refused::accepted(input, Kind::Service, service);
     if has_ip && routing.properties.internal_traffic_policy == InternalTrafficPolicy::Local {
         text += "; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone";
     }
@@ -204,13 +204,13 @@ fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
 
 /// The patch of the status, if it differs.
 pub(super) fn status_change(
-    basis: &Basis<'_>,
+    input: &PlanInput<'_>,
     clusters: &[ClusterId],
     ready: Condition,
 ) -> Option<Change> {
     let missing = ImportStatus::default();
-    let present = basis.import().map_or(&missing, |import| &import.status);
-    let declared = basis.declares_slice_objects;
+    let present = input.import().map_or(&missing, |import| &import.status);
+    let declared = input.declares_slice_objects;
     let clusters: Vec<String> = clusters.iter().map(ToString::to_string).collect();
     let status = format!("{READY} {}/{}", ready.status, ready.reason);
     let detail = format!("{status}, from {}", clusters.join(", "));
@@ -221,7 +221,7 @@ pub(super) fn status_change(
     };
     let body =
         change::difference(&status_json(present, declared), &status_json(&wanted, declared))?;
-    let object = object(basis);
+    let object = object(input);
     let content = Content::new(body);
     Some(Change { stage: Stage::Status, object, write: Write::PatchStatus, content, detail })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::change::{self, Change, Content, Kind, ObjectRef, Stage};
 use super::derived_service::Derived;
 use super::endpoint_slices::{AddressCounts, Packed};
-use super::input::Basis;
+use super::input::PlanInput;
 use super::ownership::OWNER_LABEL;
 use super::present_objects::{
     Addresses, OwnerReference, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, Texts,
@@ -19,8 +19,8 @@ use crate::model::{ClusterId, ExportedPort, Family, join};
 
 /// The properties that all slices of an exporting cluster and family share.
 #[derive(Clone, Copy)]
-pub(super) struct Shape<'a> {
-    pub basis: &'a Basis<'a>,
+pub(super) struct SliceContext<'a> {
+    pub input: &'a PlanInput<'a>,
     pub derived: Option<&'a Derived>,
     /// The addresses of the whole import.
     pub everywhere: &'a AddressCounts,
@@ -28,13 +28,13 @@ pub(super) struct Shape<'a> {
     pub family: Family,
 }
 
-impl Shape<'_> {
+impl SliceContext<'_> {
     pub(super) fn create(&self, packed: &Packed<'_>) -> Vec<Change> {
         let last = self.last(packed);
         let first = self.transition(&State::default(), &last, packed);
         let mut body = first.json();
         body["addressType"] = json!(self.family);
-        let object = self.basis.object(Kind::EndpointSlice, &packed.name);
+        let object = self.input.object(Kind::EndpointSlice, &packed.name);
         let described = describe(Some(self.family), Some(self.cluster));
         let detail = format!("{described} {} in", first.endpoints.len());
         let create = change::creation(Stage::AddEndpoints, object.clone(), body, detail);
@@ -46,7 +46,7 @@ impl Shape<'_> {
     /// endpoint moves away or a port is renamed.
     pub(super) fn update(&self, slice: &Slice, packed: &Packed<'_>) -> Vec<Change> {
         if packed.endpoints.is_empty() {
-            return vec![deletion(self.basis, slice)];
+            return vec![deletion(self.input, slice)];
         }
         if self.is_in_step(slice, packed) {
             return Vec::new();
@@ -54,10 +54,10 @@ impl Shape<'_> {
         let present = State::of(slice);
         let last = self.last(packed);
         let transition = self.transition(&present, &last, packed);
-        let owners = change::owners(&slice.metadata, self.basis.import());
+        let owners = change::owners(&slice.metadata, self.input.import());
         let has_additions = transition.adds_to(&present) || owners.is_some();
         let first = if has_additions { transition } else { present.clone() };
-        let object = || self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
+        let object = || self.input.object(Kind::EndpointSlice, &slice.metadata.name);
         let additions = self.patch(Stage::AddEndpoints, object(), (&present, &first), owners);
         let removals = self.patch(Stage::RemoveEndpoints, object(), (&first, &last), None);
         additions.into_iter().chain(removals).collect()
@@ -70,7 +70,7 @@ impl Shape<'_> {
             && slice.ports == packed.ports
             && self.labels() == labels()
             && self.refused() == slice.metadata.annotations.get(REFUSED).cloned()
-            && change::owners(&slice.metadata, self.basis.import()).is_none()
+            && change::owners(&slice.metadata, self.input.import()).is_none()
             && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
 
@@ -78,13 +78,13 @@ impl Shape<'_> {
     pub(super) fn keep(&self, slice: &Slice) -> Option<Change> {
         let present = State::of(slice);
         let wanted = State { labels: self.labels(), ..present.clone() };
-        let owners = change::owners(&slice.metadata, self.basis.import());
-        let object = self.basis.object(Kind::EndpointSlice, &slice.metadata.name);
+        let owners = change::owners(&slice.metadata, self.input.import());
+        let object = self.input.object(Kind::EndpointSlice, &slice.metadata.name);
         self.patch(Stage::AddEndpoints, object, (&present, &wanted), owners)
     }
 
     fn last(&self, packed: &Packed<'_>) -> State {
-        let ports = if self.basis.is_service_fixed() {
+        let ports = if self.input.keeps_service_unchanged() {
             self.ports_in_transition(packed)
         } else {
             packed.ports.clone()
@@ -135,15 +135,15 @@ impl Shape<'_> {
 
     /// The annotation that lists the fields left out of the slices.
     fn refused(&self) -> Option<String> {
-        refused::annotation(self.basis, Kind::EndpointSlice)
+        refused::annotation(self.input, Kind::EndpointSlice)
     }
 
     /// The labels that the plan decides.
     fn labels(&self) -> Texts {
         let derived = self.derived.map(|derived| (SERVICE, derived.name.as_str()));
         let labels = [
-            (OWNER_LABEL, self.basis.owner.as_str()),
-            (IMPORT, &self.basis.service.name),
+            (OWNER_LABEL, self.input.owner.as_str()),
+            (IMPORT, &self.input.service.name),
             (SOURCE_CLUSTER, self.cluster.as_str()),
             (MANAGED_BY, MANAGER),
         ];
@@ -184,8 +184,8 @@ fn describe(family: Option<Family>, cluster: Option<&ClusterId>) -> String {
 }
 
 /// The deletion of a slice.
-pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
-    let object = basis.object(Kind::EndpointSlice, &slice.metadata.name);
+pub(super) fn deletion(input: &PlanInput<'_>, slice: &Slice) -> Change {
+    let object = input.object(Kind::EndpointSlice, &slice.metadata.name);
     let described = describe(slice.family, slice.source().as_ref());
     let detail = format!("{described} {} out", slice.endpoints.len());
     Change::deletion(object, &detail)

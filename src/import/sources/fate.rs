@@ -113,7 +113,7 @@ impl Members<'_> {
             absent.or_else(|| (!has_family).then_some(Absent::OtherFamily(family)))
         };
         for cluster in self.served.read.keys() {
-            let Some(read) = self.read_there(cluster, name) else { continue };
+            let Some(read) = self.read_in_cluster(cluster, name) else { continue };
             let Some(published) = read.desired.services.get(name) else { continue };
             let Some(exported) = &published.export else { continue };
             for endpoint in published.read_endpoints() {

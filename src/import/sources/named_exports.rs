@@ -19,7 +19,7 @@ use crate::model::{
 /// The exports of one name.
 pub struct NamedExports {
     /// The export of each member. `None` if it is not known.
-    pub(super) members: BTreeMap<ClusterId, Option<OfMember>>,
+    pub(super) members: BTreeMap<ClusterId, Option<MemberExport>>,
     /// The exports that were merged.
     pub exports: Vec<Export>,
     pub merged: Option<Arc<Merged>>,
@@ -46,7 +46,7 @@ type NamedInstances<'a> = Vec<(&'a String, ExportInstance)>;
 
 /// The export of one member.
 #[derive(Default)]
-pub(super) struct OfMember {
+pub(super) struct MemberExport {
     arn: Option<ClusterArn>,
     /// The export with all its endpoints, if the member has one. [`Self::serve`] takes it.
     export: Option<(Export, Vec<ExportedEndpoint>)>,
@@ -69,10 +69,10 @@ impl NamedExports {
         let mut members = BTreeMap::new();
         for cluster in clusters {
             let export = match all.source(cluster) {
-                _ if all.has_left(cluster) => Some(OfMember::default()),
+                _ if all.has_left(cluster) => Some(MemberExport::default()),
                 Source::Cluster(read) => {
                     let read = read.filter(|read| read.covers(name));
-                    read.map(|read| OfMember::read_there(read, name))
+                    read.map(|read| MemberExport::read_in_cluster(read, name))
                 }
                 Source::CloudMap if unread.is_none() => all.of_registry(cluster, name, &instances),
                 Source::CloudMap => None,
@@ -91,7 +91,7 @@ impl NamedExports {
         let unusable = unusable.map(|record| Reason::UnusableRecord { record: record.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
-        let is_read = |(cluster, export): (&ClusterId, &Option<OfMember>)| {
+        let is_read = |(cluster, export): (&ClusterId, &Option<MemberExport>)| {
             export.is_some() || all.present_id_of(cluster).is_some()
         };
         let has_all_exporters = unread.is_none()
@@ -159,7 +159,7 @@ impl<'a> Members<'a> {
         cluster: &ClusterId,
         name: &ServiceRef,
         instances: &[(&String, ExportInstance)],
-    ) -> Option<OfMember> {
+    ) -> Option<MemberExport> {
         let record = self.record_of(cluster, name);
         let arn = record.map(|record| record.owner.cluster.clone());
         // Another cluster may have had the id earlier.
@@ -185,13 +185,13 @@ impl<'a> Members<'a> {
         };
         let endpoints = own.iter().map(|(_, instance)| instance.endpoint.clone());
         let export = export.map(|export| (export, endpoints.collect()));
-        Some(OfMember { arn, export, ..OfMember::default() })
+        Some(MemberExport { arn, export, ..MemberExport::default() })
     }
 }
 
-impl OfMember {
+impl MemberExport {
     /// Returns the export of a cluster that this invocation read itself.
-    fn read_there(read: &ReadExports, name: &ServiceRef) -> Self {
+    fn read_in_cluster(read: &ReadExports, name: &ServiceRef) -> Self {
         let published = read.desired.services.get(name);
         let mut excluded = BTreeMap::new();
         let export = published.and_then(|published| {
@@ -215,7 +215,7 @@ impl OfMember {
             Some((as_recorded(&exported.export), endpoints))
         });
         let excluded = Arc::new(excluded);
-        let exported = Exported { excluded, is_read_there: true, ..Exported::default() };
+        let exported = Exported { excluded, is_read_in_cluster: true, ..Exported::default() };
         Self { arn: Some(read.arn.clone()), export, exported }
     }
 

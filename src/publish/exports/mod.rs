@@ -26,7 +26,7 @@ use crate::model::{
 };
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
-use records::{Kept, Written};
+use records::{OwnRecords, Written};
 
 pub use outcome::{INSTALL, MAXIMUM, Refused};
 
@@ -35,7 +35,7 @@ pub use outcome::{INSTALL, MAXIMUM, Refused};
 pub struct Exporting<'a> {
     pub world: &'a World<'a>,
     pub member: &'a Member,
-    pub imports: StandingImports,
+    pub imports: PresentImports,
     pub selection: &'a Selection,
     pub options: Options,
     /// Takes the offer to the importers of the same run; `None` once it was made.
@@ -79,7 +79,7 @@ pub enum Offer {
     /// The exports of the cluster. In a sync, it holds its id by a record that this process has read or written.
     Exports(Box<ReadExports>),
     /// The cluster exports nothing, and nothing may be imported into it.
-    LeftAlone,
+    NoImports,
 }
 
 type ReadRecords = Option<(Observation, ServiceKey)>;
@@ -94,8 +94,8 @@ impl<'a> Exporting<'a> {
             Purpose::Sync => Box::pin(self.publish()).await,
             Purpose::Introduction => self.introduce().await,
         };
-        if exported.as_ref().is_err_and(Refused::leaves_the_cluster) {
-            self.offer(Offer::LeftAlone);
+        if exported.as_ref().is_err_and(Refused::forbids_imports) {
+            self.offer(Offer::NoImports);
         }
         exported
     }
@@ -113,12 +113,12 @@ impl<'a> Exporting<'a> {
         let Some(records) = records else {
             return Ok(self.nothing(read));
         };
-        let mut kept = self.kept(records, &observed.registry).await?;
+        let mut own_records = self.own_records(records, &observed.registry).await?;
         let plan = plan(&observed);
         // A member exports and imports only once it has a record. Otherwise its next run would find imports in a Cloud
         // Map without a record of it.
-        let introduced = kept.introduce(selection, options).await?;
-        if kept.has_cluster_record() || options.mode != Mode::Sync {
+        let introduced = own_records.introduce(selection, options).await?;
+        if own_records.has_cluster_record() || options.mode != Mode::Sync {
             self.offer(Offer::Exports(Box::new(read.clone())));
         }
         if world.is_about_no_export(&observed, selection) {
@@ -127,20 +127,21 @@ impl<'a> Exporting<'a> {
         // The records may have been read many calls after the exports, so they may have one of an export that began
         // meanwhile.
         let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
-        let ended = kept.ended(&observed, &denied, &plan, selection).into_iter();
+        let ended = own_records.ended(&observed, &denied, &plan, selection).into_iter();
         let (of_denied, ended): (_, BTreeSet<_>) =
             ended.partition(|service| denied.contains(service));
         let ended = &world.without_claims(ended).await? | &of_denied;
-        let taken_away = kept.take_away(ended, options).await;
-        let filled = kept.fill(&plan, options).await;
+        let taken_away = own_records.take_away(ended, options).await;
+        let filled = own_records.fill(&plan, options).await;
         let execution = Execution::of_cluster(Task::Sync, world, options);
         let published = execution.carry_out_plan(&observed, plan).await;
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
-        let written = kept.write(&observed.desired, (outcomes, &empty), selection, options).await;
+        let written =
+            own_records.write(&observed.desired, (outcomes, &empty), selection, options).await;
         let Written { report: records, outcomes, may_leave_former_ids } = written;
         let report = published.report.with(introduced).with(taken_away).with(filled).with(records);
         let report = if may_leave_former_ids {
-            report.with(kept.leave_former_ids(selection, options).await)
+            report.with(own_records.leave_former_ids(selection, options).await)
         } else {
             report
         };
@@ -163,19 +164,19 @@ impl<'a> Exporting<'a> {
         };
         let read = options.deadline.until_stop(read).await.map_err(observe::Error::from)?;
         let (registry, records) = read?;
-        let mut kept = self.kept(records, &registry).await?;
+        let mut own_records = self.own_records(records, &registry).await?;
         let arn = world.owner.cluster.clone();
         let read = ReadExports { arn, desired: Desired::default(), covers: Selection::nothing() };
         if !is_whole {
             return Ok(self.nothing(read));
         }
-        kept.only_imports = true;
-        let (mut report, failure) = kept.write_own(selection, options).await?;
+        own_records.only_imports = true;
+        let (mut report, failure) = own_records.write_own(selection, options).await?;
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
             return Err(Refused::NoRecord(error));
         }
-        if kept.has_cluster_record() {
-            report = report.with(kept.leave_former_ids(selection, options).await);
+        if own_records.has_cluster_record() {
+            report = report.with(own_records.leave_former_ids(selection, options).await);
         }
         Ok(PublishedExports { report, read, outcomes: BTreeMap::new() })
     }
@@ -202,18 +203,24 @@ impl<'a> Exporting<'a> {
     ///
     /// # Errors
     /// Returns an error with the reason if the cluster is no member under this id.
-    async fn kept(&self, read: ReadRecords, registry: &Registry) -> Result<Kept<'a>, Refused> {
+    async fn own_records(
+        &self,
+        read: ReadRecords,
+        registry: &Registry,
+    ) -> Result<OwnRecords<'a>, Refused> {
         let Self { world, member, selection, options, .. } = *self;
-        let mut kept = Kept::new(world, member, read)?;
-        let is_first = !kept.has_cluster_record();
+        let mut own_records = OwnRecords::new(world, member, read)?;
+        let is_first = !own_records.has_cluster_record();
         let asks_all = is_first || options.mode == Mode::Plan;
         let former = options.deadline.until_stop(world.observe_former_records(member, asks_all));
-        kept.former = former.await.map_err(observe::Error::from)??;
+        own_records.former = former.await.map_err(observe::Error::from)??;
         // Exports under both ids mean that two runs published concurrently while the id was changed. The cluster then
         // keeps the id that it states.
-        if let Some(former) = kept.former_id()
-            && (kept.former_exports().next().is_some() && !kept.has_exports()
-                || is_first && (kept.has_recent_former_record() || self.imports.stand(world).await))
+        if let Some(former) = own_records.former_id()
+            && (own_records.former_exports().next().is_some() && !own_records.has_exports()
+                || is_first
+                    && (own_records.has_recent_former_record()
+                        || self.imports.may_exist(world).await))
         {
             let id = member.cluster.to_string();
             return Err(Refused::IdChanged { id, former });
@@ -222,13 +229,13 @@ impl<'a> Exporting<'a> {
             let id = member.cluster.to_string();
             return Err(Refused::AnotherController { id, place });
         }
-        if is_first && !world.confirmed && self.imports.stand(world).await {
+        if is_first && !world.confirmed && self.imports.may_exist(world).await {
             return Err(Refused::UnfamiliarRegistry);
         }
         if is_first && *selection != Selection::Everything && options.mode == Mode::Sync {
             return Err(Refused::NotYetMember);
         }
-        Ok(kept)
+        Ok(own_records)
     }
 
     /// The result of a run that is about no export.
@@ -249,8 +256,8 @@ impl<'a> Exporting<'a> {
 /// Whether a cluster has imports of ours, or EndpointSlices of an import that a person deleted, by the objects that the
 /// run has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StandingImports {
-    Stand,
+pub enum PresentImports {
+    Present,
     None,
     /// The run has not read all objects of imports. All of them have this label.
     Unknown {
@@ -258,12 +265,12 @@ pub enum StandingImports {
     },
 }
 
-impl StandingImports {
+impl PresentImports {
     /// Whether the cluster has imports of ours. Lists them if that is unknown. A list that fails counts as having some,
     /// and a kind that the API server does not serve as having none.
-    async fn stand(&self, world: &World<'_>) -> bool {
+    async fn may_exist(&self, world: &World<'_>) -> bool {
         match self {
-            Self::Stand => true,
+            Self::Present => true,
             Self::None => false,
             Self::Unknown { label } => {
                 for kind in [Kind::ServiceImport, Kind::EndpointSlice] {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::observe;
-use super::records::Kept;
+use super::records::OwnRecords;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::{id, members, record};
 use crate::error::chain;
@@ -23,9 +23,9 @@ use crate::report::ClusterReport;
 pub(super) fn before_records(
     observed: &Observation,
     selection: &Selection,
-    Published { report, held_back, standing, .. }: &Published,
+    Published { report, held_back, with_instances, .. }: &Published,
 ) -> (BTreeMap<ServiceRef, ExportOutcome>, BTreeSet<ServiceRef>) {
-    let instances = instances(observed, report, standing);
+    let instances = instances(observed, report, with_instances);
     let exports = observed.desired.exports.iter();
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
@@ -97,12 +97,12 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// Returns the number of instances after a run, for each Service that has or had some. Each Service in `standing` has
+/// Returns the number of instances after a run, for each Service that has or had some. Each Service in `with_instances` has
 /// at least one.
 fn instances(
     observed: &Observation,
     report: &ClusterReport,
-    standing: &BTreeSet<ServiceRef>,
+    with_instances: &BTreeSet<ServiceRef>,
 ) -> BTreeMap<ServiceRef, usize> {
     let mut all = observed.count_all_marked();
     for line in report.all_lines().filter(|line| line.outcome.is_made()) {
@@ -115,7 +115,7 @@ fn instances(
             _ => {}
         }
     }
-    for service in standing {
+    for service in with_instances {
         let count = all.entry(service.clone()).or_default();
         *count = (*count).max(1);
     }
@@ -152,7 +152,7 @@ pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome>
 /// record.
 pub const MAXIMUM: usize = 999;
 
-impl Kept<'_> {
+impl OwnRecords<'_> {
     /// Returns the record of each of these exports, with a remark if labels or annotations are left out, or the reason
     /// why the export gets no record.
     pub(super) fn fit<'e>(
@@ -264,7 +264,7 @@ impl Refused {
 
     /// Whether nothing is imported into the cluster either: AWS's controller or another installation manages it, its id
     /// is another cluster's, or its id was changed.
-    pub fn leaves_the_cluster(&self) -> bool {
+    pub fn forbids_imports(&self) -> bool {
         use Refused::{AnotherController, ClusterIdTaken, IdChanged, OtherOwner};
         matches!(
             self,

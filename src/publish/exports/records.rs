@@ -33,7 +33,7 @@ const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
 pub(super) type RecordsById = BTreeMap<String, (ServiceRef, Attributes)>;
 
 /// The records that a member has in Cloud Map.
-pub(super) struct Kept<'w> {
+pub(super) struct OwnRecords<'w> {
     pub(super) world: &'w World<'w>,
     pub(super) member: &'w Member,
     pub(super) observation: Observation,
@@ -54,7 +54,7 @@ pub(super) struct Written {
     pub may_leave_former_ids: bool,
 }
 
-impl<'w> Kept<'w> {
+impl<'w> OwnRecords<'w> {
     /// # Errors
     /// Returns an error with the reason if the namespace of the records is ambiguous or cannot be created, if the
     /// records could not be read, or if another cluster or installation holds the id.
@@ -80,7 +80,7 @@ impl<'w> Kept<'w> {
         let claimant = || {
             let records = observation.registry.instances(&key);
             let mut others = records.filter_map(|(_, record)| Owner::of(record));
-            let claimant = world.registry.claimant(member);
+            let claimant = world.registry.first_writer(member);
             claimant.or_else(|| others.find(|owner| owner.cluster != world.owner.cluster)).map(Some)
         };
         match own.or_else(claimant) {
@@ -268,7 +268,7 @@ impl<'w> Kept<'w> {
 
 // The cluster record, and the records that the cluster has under its former ids.
 
-impl Kept<'_> {
+impl OwnRecords<'_> {
     /// Writes the cluster record of a cluster that has none. Until Cloud Map shows it, another cluster may hold the id,
     /// with records of the same names. So no other record is written if this one fails.
     ///
@@ -299,7 +299,7 @@ impl Kept<'_> {
     ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
         let wanted = self.cluster_record(selection, options.now);
         // Cloud Map may not show yet that another cluster of this run has written its record.
-        let claimant = self.world.registry.claim(self.member, &self.world.owner);
+        let claimant = self.world.registry.begin_id(self.member, &self.world.owner);
         if claimant != self.world.owner {
             return Err(Refused::taken(&self.member.cluster, Some(&claimant)));
         }

@@ -58,7 +58,7 @@ impl SettledChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The change has this outcome.
-    Is(Outcome),
+    Settled(Outcome),
     /// The change is not made, and a retry would not help.
     HeldBack(Reason),
     /// The Cloud Map service was created with this ARN.
@@ -98,7 +98,7 @@ pub struct Results {
     pub full: BTreeMap<String, String>,
     /// The Services that have an instance, by the last read of their group and the changes after it. `settled` does not
     /// suffice: an instance may have been registered by a call whose answer was lost.
-    pub standing: BTreeSet<ServiceRef>,
+    pub with_instances: BTreeSet<ServiceRef>,
 }
 
 /// The next step of a group.
@@ -153,7 +153,7 @@ pub struct GroupSync<'a> {
     /// The Cloud Map services that the group or an early one has created.
     created: BTreeSet<ServiceKey>,
     /// The targets that the run tried before without success.
-    in_vain: &'a BTreeSet<Target>,
+    failed_targets: &'a BTreeSet<Target>,
     /// The changes that conflicted with another writer.
     contested: Vec<PlannedChange>,
     /// The changes that got no token before their plan was too old.
@@ -187,7 +187,7 @@ impl<'a> GroupSync<'a> {
         comparison: &Observation,
         changes: ChangesByService,
         permits: Option<&'a Permits>,
-        in_vain: &'a BTreeSet<Target>,
+        failed_targets: &'a BTreeSet<Target>,
     ) -> Self {
         let services: BTreeSet<ServiceRef> = changes.keys().cloned().collect();
         let scope = RereadScope::of_group(comparison, &services, changes.values().flatten());
@@ -202,7 +202,7 @@ impl<'a> GroupSync<'a> {
             notes: Vec::new(),
             tried: BTreeSet::new(),
             created: BTreeSet::new(),
-            in_vain,
+            failed_targets,
             contested: Vec::new(),
             outdated: Vec::new(),
             refused: Vec::new(),
@@ -258,7 +258,7 @@ impl<'a> GroupSync<'a> {
             None => !change.needs_permit(),
         };
         let target = change.target();
-        is_permitted && !self.tried.contains(&target) && !self.in_vain.contains(&target)
+        is_permitted && !self.tried.contains(&target) && !self.failed_targets.contains(&target)
     }
 
     /// Drops the creations of services in which nothing is registered.
@@ -405,7 +405,7 @@ impl<'a> GroupSync<'a> {
                 self.contested.push(planned);
             }
             Effect::HeldBack(reason) => self.settle(planned, Err(reason)),
-            Effect::Is(outcome) => self.settle(planned, Ok(outcome)),
+            Effect::Settled(outcome) => self.settle(planned, Ok(outcome)),
             Effect::Contested => self.contested.push(planned),
             Effect::Outdated => self.outdated.push(planned),
             Effect::Created(arn) => {
@@ -437,7 +437,7 @@ impl<'a> GroupSync<'a> {
     /// Returns the effect of a change in a Cloud Map service that does not exist.
     pub fn without_service(&self, key: &ServiceKey) -> Effect {
         let made = self.results.settled.iter().filter(|made| made.change.place().key == *key);
-        let missing = || Effect::Is(Outcome::undone("its Cloud Map service does not exist"));
+        let missing = || Effect::Settled(Outcome::undone("its Cloud Map service does not exist"));
         let mut reasons = made.filter_map(|made| made.outcome.as_ref().err());
         reasons.next().map_or_else(missing, |reason| Effect::HeldBack(reason.clone()))
     }
@@ -467,10 +467,11 @@ impl<'a> GroupSync<'a> {
 
     /// Returns the results of the group after its end.
     pub fn into_results(self) -> Results {
-        let standing = self.observation.all_marked_services().map(|(_, service)| service);
+        let with_instances = self.observation.all_marked_services().map(|(_, service)| service);
         // The instances of other Services may be changed in their own groups.
-        let standing = standing.filter(|service| self.services.contains(service)).collect();
-        let mut results = Results { standing, ..self.results };
+        let with_instances =
+            with_instances.filter(|service| self.services.contains(service)).collect();
+        let mut results = Results { with_instances, ..self.results };
         if self.permits.is_none() {
             // The comparison has these lines, too.
             results.held_back.clear();
@@ -507,7 +508,7 @@ impl Results {
     }
 
     /// The targets of the changes that were tried without success.
-    pub fn in_vain(&self) -> impl Iterator<Item = Target> {
+    pub fn failed_targets(&self) -> impl Iterator<Item = Target> {
         let settled = self.settled.iter().filter(|made| made.outcome != Ok(Outcome::Applied));
         settled.map(|made| made.change.target())
     }
@@ -538,6 +539,6 @@ impl Results {
         self.held_back.extend(other.held_back);
         self.created.extend(other.created);
         self.full.extend(other.full);
-        self.standing.extend(other.standing);
+        self.with_instances.extend(other.with_instances);
     }
 }

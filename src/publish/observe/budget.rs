@@ -84,7 +84,7 @@ impl ReadLimit {
 impl CloudMapService {
     /// The number of calls that read its instances.
     pub(super) fn pages(&self) -> usize {
-        self.held().div_ceil(PAGE).max(1)
+        self.instance_total().div_ceil(PAGE).max(1)
     }
 }
 

@@ -11,7 +11,7 @@ use super::mirror::{Namespaces, Services};
 use super::{FEW, Failure, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::attributes::is_exported_to;
-use crate::clusterset::departures::{InstanceIds, StandingParts};
+use crate::clusterset::departures::{ImportedParts, InstanceIds};
 use crate::clusterset::id;
 use crate::clusterset::members::{self, ReadClusterset, Served};
 use crate::clusterset::record::{self, ClusterRecord};
@@ -77,9 +77,9 @@ impl SharedRegistry {
     pub async fn read_clusterset(
         &self,
         names: Option<&BTreeSet<ServiceRef>>,
-        standing: StandingParts<'_>,
+        standing: ImportedParts<'_>,
     ) -> ReadClusterset {
-        let StandingParts { clusterset, served, .. } = standing;
+        let ImportedParts { clusterset, served, .. } = standing;
         let read = async {
             let (mut registry, has_all_members) =
                 self.read_members(clusterset, names, served).await?;
@@ -203,15 +203,15 @@ impl SharedRegistry {
     async fn read_departures(
         &self,
         registry: &mut Registry,
-        standing: &StandingParts<'_>,
+        standing: &ImportedParts<'_>,
     ) -> Result<(), Failure> {
         let departing = standing.departing(registry);
         let names = departing.names();
         let mut uncounted: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
-        let is_uncounted = |key: &ServiceKey| {
-            registry.services.get(key).is_some_and(CloudMapService::is_uncounted)
+        let is_skipped_as_empty = |key: &ServiceKey| {
+            registry.services.get(key).is_some_and(CloudMapService::is_skipped_as_empty)
         };
-        uncounted.retain(is_uncounted);
+        uncounted.retain(is_skipped_as_empty);
         self.at_least(registry, &uncounted, self.take_moment()).await?;
         let departing = departing.departing(registry);
         let is_unknown = |key: &ServiceKey| !registry.services.contains_key(key);

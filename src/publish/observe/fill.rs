@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::mirror::Services;
 use super::{Failure, SharedRegistry};
-use crate::cloud_map::{Reading, Unread};
+use crate::cloud_map::{InstancesRead, ServiceToRead};
 use crate::model::{CloudMapService, Namespace, ServiceKey};
 
 /// The queues of services whose instances a full sync reads, the first queue first.
@@ -30,16 +30,16 @@ enum Queue {
 
 const QUEUES: usize = Queue::Aged as usize + 1;
 
-type Waiting = [UnboundedReceiver<Unread>; QUEUES];
+type Waiting = [UnboundedReceiver<ServiceToRead>; QUEUES];
 
-fn queues() -> ([UnboundedSender<Unread>; QUEUES], Waiting) {
+fn queues() -> ([UnboundedSender<ServiceToRead>; QUEUES], Waiting) {
     let queues = [Queue::Own, Queue::Due, Queue::Aged].map(|_| unbounded_channel());
     let senders = std::array::from_fn(|queue| queues[queue].0.clone());
     (senders, queues.map(|(_, receiver)| receiver))
 }
 
 /// The next service of the first queue that has one.
-fn poll_next(waiting: &mut Waiting, context: &mut Context<'_>) -> Poll<Option<Unread>> {
+fn poll_next(waiting: &mut Waiting, context: &mut Context<'_>) -> Poll<Option<ServiceToRead>> {
     let mut is_open = false;
     for queue in waiting {
         match queue.poll_recv(context) {
@@ -135,7 +135,7 @@ impl SharedRegistry {
             let enqueue = |key: &ServiceKey, service: &CloudMapService| {
                 let is_record = is_of_records(key);
                 let is_read = self.memory.mirror().read_since(key, self.began).is_some();
-                if is_read || service.held() == 0 && !is_record {
+                if is_read || service.instance_total() == 0 && !is_record {
                     return;
                 }
                 let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ impl SharedRegistry {
                 if let Some(queue) = queue.filter(|_| begun.insert(service.arn.clone())) {
                     own.enqueue(queue, key);
                     // The receiver exists until this sender is dropped.
-                    _ = queues[queue as usize].send(Unread::new(key, service));
+                    _ = queues[queue as usize].send(ServiceToRead::new(key, service));
                 }
             };
             let (first, others) = self.with_own_names(&namespaces);
@@ -193,18 +193,18 @@ impl SharedRegistry {
                 sleep(POLL).await;
             }
         });
-        let keep = async |(of, reading): (Unread, Reading)| {
+        let keep = async |(of, reading): (ServiceToRead, InstancesRead)| {
             let start = starts().remove(&of.arn).unwrap_or_default();
             let kept = self.memory.mirror().keep_read(&of, reading, start);
             own.end_read(&of.key, self);
-            (kept == Reading::Gone).then_some(of)
+            (kept == InstancesRead::Gone).then_some(of)
         };
-        let gone = reads.filter_map(keep).collect::<Vec<Unread>>();
+        let gone = reads.filter_map(keep).collect::<Vec<ServiceToRead>>();
         let ((), gone) = tokio::try_join!(lists, gone.map(Ok))?;
         // A list that ended later may have shown these services again.
         let now = self.take_moment();
         for of in &gone {
-            self.memory.mirror().keep_read(of, Reading::Gone, now);
+            self.memory.mirror().keep_read(of, InstancesRead::Gone, now);
         }
         Ok(self.services_of(&namespaces.iter().map(|namespace| namespace.id.clone()).collect()))
     }

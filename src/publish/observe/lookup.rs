@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 
 use super::mirror::{Moment, Namespaces};
 use super::{Failure, SharedRegistry};
-use crate::cloud_map::{Class, SIDE_BY_SIDE, Unread};
+use crate::cloud_map::{Class, SIDE_BY_SIDE, ServiceToRead};
 use crate::model::{
     CloudMapService, Instances, Namespace, NamespaceReference, Registry, ServiceKey,
 };
@@ -139,7 +139,7 @@ impl SharedRegistry {
                 reading.clone().fill(service);
             } else {
                 mirror.note_begun(key, began);
-                older.push(Unread::new(key, service));
+                older.push(ServiceToRead::new(key, service));
             }
         }
         let mut reads = pin!(self.cloud_map.instances_of(stream::iter(older)));

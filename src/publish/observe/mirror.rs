@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cloud_map::{ListedNamespace, Reading, Unread};
+use crate::cloud_map::{InstancesRead, ListedNamespace, ServiceToRead};
 use crate::clusterset::record;
 use crate::model::{CloudMapService, Namespace, ServiceKey, SignedDuration, Timestamp};
 
@@ -81,7 +81,7 @@ pub(super) struct Entry {
     /// The start of that list, or of the read of the service itself.
     seen: Moment,
     /// The last read of its instances, with its start.
-    read: Option<(Moment, Reading)>,
+    read: Option<(Moment, InstancesRead)>,
     /// The start of the last read that a group has begun.
     begun: Moment,
     /// Whether the last read is outdated: since then this process has changed the instances or tried to, or the entry
@@ -219,10 +219,10 @@ impl Mirror {
         if let Some(before) = before {
             entry.begun = before.begun;
             let is_denied =
-                matches!(before.read, Some((_, Reading::Failed { is_denied: true, .. })));
+                matches!(before.read, Some((_, InstancesRead::Failed { is_denied: true, .. })));
             entry.is_outdated = before.is_outdated || is_denied && before.listed != entry.listed;
             entry.read = before.read.filter(|(began, reading)| {
-                let is_filled = entry.listed.held() > 0 || is_record;
+                let is_filled = entry.listed.instance_total() > 0 || is_record;
                 is_filled || *began >= seen || reading.number() == Some(0)
             });
         }
@@ -260,12 +260,17 @@ impl Mirror {
 
     /// Keeps a read of instances that began at `began`, and returns it. Drops the service if it is gone. A read that
     /// equals the one before is replaced by that, so that two reads of all take no more memory than one.
-    pub fn keep_read(&mut self, of: &Unread, reading: Reading, began: Moment) -> Reading {
+    pub fn keep_read(
+        &mut self,
+        of: &ServiceToRead,
+        reading: InstancesRead,
+        began: Moment,
+    ) -> InstancesRead {
         let Some(entry) = self.services.get_mut(&of.key) else { return reading };
         if entry.listed.arn != of.arn {
             return reading;
         }
-        if reading == Reading::Gone {
+        if reading == InstancesRead::Gone {
             self.services.remove(&of.key);
             return reading;
         }
@@ -309,7 +314,7 @@ impl Mirror {
         let mut left = calls;
         let mut by_age = Vec::new();
         for (key, entry) in &self.services {
-            if entry.listed.held() == 0 && !own.contains(key) {
+            if entry.listed.instance_total() == 0 && !own.contains(key) {
                 continue;
             }
             match &entry.read {
@@ -331,7 +336,7 @@ impl Mirror {
     }
 
     /// The last read of the instances of a service, if it began at or after a moment.
-    pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<&Reading> {
+    pub fn read_since(&self, key: &ServiceKey, since: Moment) -> Option<&InstancesRead> {
         self.services.get(key)?.reading_since(since)
     }
 
@@ -462,14 +467,16 @@ impl Entry {
     /// changes.
     fn is_due(&self) -> bool {
         match &self.read {
-            Some((_, Reading::Failed { is_denied: true, .. })) => self.is_outdated,
-            Some((_, reading)) => self.is_outdated || reading.number() != Some(self.listed.held()),
+            Some((_, InstancesRead::Failed { is_denied: true, .. })) => self.is_outdated,
+            Some((_, reading)) => {
+                self.is_outdated || reading.number() != Some(self.listed.instance_total())
+            }
             None => true,
         }
     }
 
     /// The last read of the instances, if it began at or after a moment.
-    fn reading_since(&self, since: Moment) -> Option<&Reading> {
+    fn reading_since(&self, since: Moment) -> Option<&InstancesRead> {
         self.read.as_ref().filter(|(began, _)| *began >= since).map(|(_, reading)| reading)
     }
 
@@ -487,7 +494,7 @@ impl Entry {
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some((began, reading)) = &self.read
-            && (*began >= since || service.held() > 0)
+            && (*began >= since || service.instance_total() > 0)
         {
             reading.clone().fill(&mut service);
             if *began < since {
@@ -519,8 +526,8 @@ mod tests {
         mirror.see(&key, &service, began);
         let instances = Instances::default();
         let registered_by = BTreeSet::new();
-        let reading = Reading::Instances { instances, registered_by };
-        mirror.keep_read(&Unread::new(&key, &service), reading, began);
+        let reading = InstancesRead::Instances { instances, registered_by };
+        mirror.keep_read(&ServiceToRead::new(&key, &service), reading, began);
         assert!(!mirror.is_due(&key));
 
         mirror.outdate([&key]);
@@ -567,8 +574,8 @@ mod tests {
         let seen = mirror.take_moment(Timestamp::UNIX_EPOCH);
         mirror.keep_entry(&key(name), &service, seen);
         if is_read {
-            let reading = Reading::Failed { error: String::new(), is_denied: true };
-            mirror.keep_read(&Unread::new(&key(name), &service), reading, seen);
+            let reading = InstancesRead::Failed { error: String::new(), is_denied: true };
+            mirror.keep_read(&ServiceToRead::new(&key(name), &service), reading, seen);
         }
     }
 
@@ -617,10 +624,10 @@ mod tests {
         }
         let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
         for name in ["own", "other"] {
-            let of = Unread::new(&key(name), &mirror.listed(&key(name)).expect("an entry"));
+            let of = ServiceToRead::new(&key(name), &mirror.listed(&key(name)).expect("an entry"));
             let instances = Instances::default();
             let registered_by = BTreeSet::new();
-            mirror.keep_read(&of, Reading::Instances { instances, registered_by }, now);
+            mirror.keep_read(&of, InstancesRead::Instances { instances, registered_by }, now);
         }
         assert_eq!(oldest(&mirror, 9, &["own"]), "own web");
     }
@@ -631,9 +638,10 @@ mod tests {
         {
             let mut mirror = Mirror::default();
             list(&mut mirror, "web", (2, false));
-            let of = Unread::new(&key("web"), &mirror.listed(&key("web")).expect("an entry"));
+            let of =
+                ServiceToRead::new(&key("web"), &mirror.listed(&key("web")).expect("an entry"));
             let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
-            mirror.keep_read(&of, Reading::Failed { error: String::new(), is_denied }, now);
+            mirror.keep_read(&of, InstancesRead::Failed { error: String::new(), is_denied }, now);
 
             list(&mut mirror, "web", (instances, false));
 

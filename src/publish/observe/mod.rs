@@ -380,7 +380,7 @@ impl SharedRegistry {
 
     /// Notes that a cluster is about to write its record under an id. Returns the first cluster of this invocation to
     /// do so, whose record Cloud Map may show only after this invocation.
-    pub fn claim(&self, member: &Member, owner: &Owner) -> Owner {
+    pub fn begin_id(&self, member: &Member, owner: &Owner) -> Owner {
         self.claims().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
     }
 
@@ -417,7 +417,7 @@ impl SharedRegistry {
     }
 
     /// The first cluster of this invocation that has begun to write its record under an id.
-    pub fn claimant(&self, member: &Member) -> Option<Owner> {
+    pub fn first_writer(&self, member: &Member) -> Option<Owner> {
         self.claims().get(member).cloned()
     }
 

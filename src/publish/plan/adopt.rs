@@ -98,7 +98,7 @@ impl Adoption {
         let registry = &observation.registry;
         let owner = &observation.owner;
         let mut adopting = Plan::default();
-        for (key, holder) in holders.asked_by(affected) {
+        for (key, holder) in holders.held_clearly_by(affected) {
             if !registry.services.contains_key(key) {
                 continue;
             }

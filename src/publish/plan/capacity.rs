@@ -232,7 +232,7 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
     let registry = &observation.registry;
     let mut services: BTreeMap<Place, usize> = BTreeMap::new();
     for (key, service) in &registry.services {
-        *services.entry(Place::of(key, registry)).or_default() += service.held();
+        *services.entry(Place::of(key, registry)).or_default() += service.instance_total();
     }
     for change in plan.changes.values().flatten() {
         if let Change::Register { place, .. } = change {

@@ -118,7 +118,7 @@ impl Holders {
     }
 
     /// Every key with its holder.
-    pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
+    pub fn with_holders(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
         self.names.iter().filter_map(|(key, claimants)| Some((key, claimants.holder.as_ref()?)))
     }
 
@@ -128,11 +128,12 @@ impl Holders {
     }
 
     /// Every key with its holder, if that is one of the `affected` Services and not unclear.
-    pub fn asked_by<'a>(
+    pub fn held_clearly_by<'a>(
         &'a self,
         affected: &'a BTreeSet<ServiceRef>,
     ) -> impl Iterator<Item = (&'a ServiceKey, &'a ServiceRef)> {
-        self.held().filter(|(_, holder)| affected.contains(*holder) && !self.is_unclear(holder))
+        self.with_holders()
+            .filter(|(_, holder)| affected.contains(*holder) && !self.is_unclear(holder))
     }
 
     pub fn claimed_by<'a>(

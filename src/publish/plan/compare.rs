@@ -82,7 +82,7 @@ impl Comparing<'_> {
     }
 
     /// Whether an instance of ours is marked for the holder of the name.
-    fn is_held(&self, id: &String) -> bool {
+    fn is_of_holder(&self, id: &String) -> bool {
         self.present.is_marked(id, &self.wanted.holder)
     }
 
@@ -98,7 +98,7 @@ impl Comparing<'_> {
         let wanted = self.wanted;
         let ours = &self.present.ours[id];
         let stale_address = ours.identity != *identity;
-        comparison.has_registered |= !stale_address && self.is_held(id);
+        comparison.has_registered |= !stale_address && self.is_of_holder(id);
         comparison.staying += 1;
         // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the
         // time.
@@ -166,7 +166,7 @@ impl Comparing<'_> {
         let used: BTreeSet<&String> = self.kept.values().copied().collect();
         for id in self.present.ours.keys().filter(|id| !used.contains(*id)) {
             if self.stays(id) {
-                comparison.has_registered |= self.is_held(id);
+                comparison.has_registered |= self.is_of_holder(id);
                 comparison.unchanged += 1;
                 comparison.staying += 1;
             } else {
@@ -181,7 +181,7 @@ impl Comparing<'_> {
         let wanted = self.wanted;
         let identity = &self.present.ours[id].identity;
         let keeps_surplus = wanted.keeps_all() || wanted.keeps_last_set();
-        self.is_held(id) && wanted.template.permit.allows_all(identity) && keeps_surplus
+        self.is_of_holder(id) && wanted.template.permit.allows_all(identity) && keeps_surplus
             || identity.addresses().any(|address| wanted.unclear.contains(&address))
     }
 
@@ -276,7 +276,7 @@ impl Comparison {
     }
 
     /// Whether every requested instance is registered.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         !self.is_missing && !self.held_back.iter().any(Reason::keeps_out)
     }
 

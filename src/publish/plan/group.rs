@@ -139,7 +139,10 @@ pub fn affected_by(observation: &Observation, selection: &Selection) -> BTreeSet
 /// Returns the additions that follow from what a process knows of Cloud Map, however old. It leaves out a Service with
 /// an addition that may not be needed: in one of several namespaces of a name, since instances under other names decide
 /// which one is meant, or in an unlisted Cloud Map service that was `seen`, since the run before may have created it.
-pub fn sure_additions(observation: &Observation, seen: &BTreeSet<ServiceKey>) -> ChangesByService {
+pub fn additions_from_memory(
+    observation: &Observation,
+    seen: &BTreeSet<ServiceKey>,
+) -> ChangesByService {
     let undecided = keys_to_choose_from(observation, |_| true);
     let is_sure = |change: &Change| {
         let key = &change.place().key;

@@ -31,7 +31,7 @@ use super::observation::{Look, Observation, Plan};
 use super::reason::Reason;
 use super::unread;
 use crate::guard::{
-    Age, Circumstances, Extent, GuardStatus, Loss, LossSubject, Losses, Measure, SightingNote,
+    Age, Circumstances, Extent, GuardStatus, Loss, LossBase, LossSubject, Losses, SightingNote,
     Sightings, Verdict,
 };
 use crate::model::{GuardState, Place, ServiceRef};
@@ -48,13 +48,13 @@ fn circumstances(observation: &Observation) -> Circumstances {
 
 /// The quantities that the loss is measured on. The instances are those of the cluster when the run began; in a
 /// targeted sync, those of the Services that the sync covers.
-fn measure(observation: &Observation) -> Measure {
+fn measure(observation: &Observation) -> LossBase {
     let baseline = observation.baseline.as_ref().map(|baseline| baseline.instances);
-    Measure {
+    LossBase {
         extent: observation.extent,
         instances: baseline.unwrap_or_else(|| count_instances(observation)),
         unread: unread::instances(observation),
-        is_old: observation.extent == Extent::Part && !observation.registry.is_current(),
+        has_earlier_reads: observation.extent == Extent::Part && !observation.registry.is_current(),
     }
 }
 
@@ -73,7 +73,7 @@ pub fn held_services(observation: &Observation) -> BTreeSet<ServiceRef> {
 
 /// Whether the guard would hold removals of a judged plan if every registration failed. Cloud Map can refuse
 /// registrations that offset a loss, so the removals wait until all were tried, and are then judged again.
-pub fn counts_on_additions(observation: &Observation, plan: &Plan) -> bool {
+pub fn depends_on_additions(observation: &Observation, plan: &Plan) -> bool {
     if observation.look != Look::Comparison || observation.extent == Extent::Part {
         return false;
     }
@@ -86,7 +86,7 @@ pub fn counts_on_additions(observation: &Observation, plan: &Plan) -> bool {
 /// One judgement is not enough. If all 200 pods of a cluster are replaced, the first plan registers 200 instances and
 /// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So
 /// such a plan is judged again when its registrations are done, on the instances that each Service had before the run.
-pub fn restrain(observation: &Observation, plan: &mut Plan) {
+pub fn apply_guard(observation: &Observation, plan: &mut Plan) {
     let offset = match observation.look {
         Look::Comparison => Offset::Planned,
         Look::AfterAdditions => Offset::Made,
@@ -107,7 +107,7 @@ pub fn restrain(observation: &Observation, plan: &mut Plan) {
         }
         // A run that did not read everything removes no note. Nor does a run whose second judgement may hold the noted
         // loss.
-        let is_final = verdict.is_some() || !counts_on_additions(observation, plan);
+        let is_final = verdict.is_some() || !depends_on_additions(observation, plan);
         if is_final && measure.unread == 0 {
             let is_held = |service: &ServiceRef| {
                 verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))

@@ -76,8 +76,8 @@ pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
 pub use fate::{Found, found};
-pub use group::{RereadScope, holds_names_exclusively, in_groups, sure_additions};
-pub use guard::counts_on_additions;
+pub use group::{RereadScope, additions_from_memory, holds_names_exclusively, in_groups};
+pub use guard::depends_on_additions;
 pub use loss::Baseline;
 pub use names::rule;
 pub use notes::{removes_note, with_note};
@@ -85,7 +85,7 @@ pub use observation::{Look, Observation, Plan, Unchanged};
 pub use orphans::Orphans;
 pub use permit::Permits;
 use purge::purge;
-pub use reason::{HeldBack, MendedBy, Reason};
+pub use reason::{HeldBack, Reason, ResolvedBy};
 pub use records::{WantedRecords, no_service};
 pub use refusals::Refusals;
 pub use removals::{DeregisterReason, Exchange, WaitsFor};
@@ -101,8 +101,8 @@ pub fn explained(observation: &Observation, service: &ServiceRef) -> Plan {
 }
 
 fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
-    let mut plan = unjudged(observation, fates);
-    guard::restrain(observation, &mut plan);
+    let mut plan = plan_before_guard(observation, fates);
+    guard::apply_guard(observation, &mut plan);
     if observation.look != Look::Group {
         plan.note_unread(observation);
     }
@@ -113,7 +113,7 @@ fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
 }
 
 /// Returns the plan before the guard judges it.
-fn unjudged(observation: &Observation, fates: Option<Fates>) -> Plan {
+fn plan_before_guard(observation: &Observation, fates: Option<Fates>) -> Plan {
     let held_back = observation.holders.held_back(observation);
     let mut plan = Plan { held_back, fates, ..Plan::default() };
     for service in &observation.left {
@@ -135,7 +135,7 @@ impl Plan {
     /// Compares every name that an affected Service holds, and adds all changes except the removals.
     fn add_names(&mut self, observation: &Observation) -> Compared {
         let mut all = Compared::new();
-        for (key, holder) in observation.holders.asked_by(&observation.affected) {
+        for (key, holder) in observation.holders.held_clearly_by(&observation.affected) {
             if observation.registry.is_never_read(key) {
                 continue;
             }

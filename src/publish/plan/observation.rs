@@ -318,7 +318,7 @@ impl Plan {
     /// Counts the instances of other owners under every name that an affected Service holds or a change is about.
     pub(super) fn note_foreign(&mut self, observation: &Observation) {
         let Observation { holders, affected, .. } = observation;
-        let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let claimed = holders.with_holders().filter(|(_, holder)| affected.contains(*holder));
         let changed = self.changes.values().flatten().map(|change| &change.place().key);
         let keys = claimed.map(|(key, _)| key).chain(changed);
         let keys: BTreeSet<ServiceKey> = keys.cloned().collect();

@@ -325,7 +325,7 @@ pub enum Reason {
 
 /// Who can resolve a reason, or whether a retry may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MendedBy {
+pub enum ResolvedBy {
     /// The owner of the Service, who gets an Event.
     Owner,
     /// Not the owner: the state was requested, ends by itself, or needs the operators of the function.
@@ -337,8 +337,8 @@ pub enum MendedBy {
 impl Reason {
     /// The facts about each reason: its stable code, whether it keeps an endpoint out of a name, and who can resolve
     /// it. An address that is never published and an endpoint beyond the maximum do not count as kept out.
-    fn facts(&self) -> (&'static str, bool, MendedBy) {
-        use MendedBy::{Others, Owner, Retry};
+    fn facts(&self) -> (&'static str, bool, ResolvedBy) {
+        use ResolvedBy::{Others, Owner, Retry};
         use UnresolvedNamespace::{Ambiguous, Missing};
         match self {
             Self::BadAnnotation(_) => ("BadAnnotation", true, Owner),
@@ -407,13 +407,13 @@ impl Reason {
         self.facts().1
     }
 
-    pub fn mended_by(&self) -> MendedBy {
+    pub fn resolved_by(&self) -> ResolvedBy {
         self.facts().2
     }
 
     /// The outcome in the line of the report. A remark holds no endpoint back.
     pub fn outcome(&self) -> Outcome {
-        match (self, self.mended_by()) {
+        match (self, self.resolved_by()) {
             (
                 Self::NamespaceByInstances { .. }
                 | Self::NeighboursDiffer(_)
@@ -426,9 +426,9 @@ impl Reason {
                 | Self::UpdateRefused(_),
                 _,
             ) => Outcome::Remark,
-            (_, MendedBy::Retry) => Outcome::Unread,
-            (_, MendedBy::Owner) if self.keeps_out() => Outcome::KeptOut,
-            (_, MendedBy::Owner | MendedBy::Others) => Outcome::HeldBack,
+            (_, ResolvedBy::Retry) => Outcome::Unread,
+            (_, ResolvedBy::Owner) if self.keeps_out() => Outcome::KeptOut,
+            (_, ResolvedBy::Owner | ResolvedBy::Others) => Outcome::HeldBack,
         }
     }
 

@@ -343,13 +343,18 @@ impl<'a> Removals<'a> {
         if self.observation.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
-        let waits_for = self.in_namesake(key, candidate).or_else(|| self.new_name(marked));
+        let waits_for =
+            self.wait_in_other_namespace(key, candidate).or_else(|| self.new_name(marked));
         Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), waits_for))
     }
 
     /// The wait of an instance under a claimed name, in another namespace than the chosen one, if the Service refers to
     /// both namespaces by their common name. The instance stays as long as its endpoint does.
-    fn in_namesake(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<WaitsFor> {
+    fn wait_in_other_namespace(
+        &self,
+        key: &ServiceKey,
+        candidate: &MarkedInstance,
+    ) -> Option<WaitsFor> {
         let observation = self.observation;
         let published = observation.desired.services.get(&candidate.service)?;
         let claims = published.claims.as_ref().ok()?;
@@ -393,7 +398,7 @@ impl<'a> Removals<'a> {
                 let holder = holder.clone();
                 Some(WaitsFor::ContestedName { renamed, name, holder })
             }
-            (_, Some(comparison)) if comparison.is_whole() => None,
+            (_, Some(comparison)) if comparison.is_complete() => None,
             (_, Some(comparison)) if comparison.is_blocked() => Some(blocked(key)),
             (_, None) if is_readable(key) => Some(blocked(key)),
             _ => Some(WaitsFor::NewName(renamed())),

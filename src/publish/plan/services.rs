@@ -22,7 +22,7 @@ use crate::model::{
 /// endpoint.
 pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let Observation { holders, affected, .. } = observation;
-    let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
+    let held = holders.with_holders().filter(|(_, holder)| affected.contains(*holder));
     let needed = held.filter(|(key, holder)| {
         let service = observation.registry.services.get(key);
         let Some(service) = service.filter(|service| !service.is_never_read()) else {
@@ -31,7 +31,7 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
         let claims = observation.desired.claims(holder);
         let first = service.kind == ServiceKind::Http && !observation.has_ours(key);
         let differs = |claims: &Claims| differing_ttl(service, claims).is_some();
-        let misfits = || service.held() == 0 && may_misfit(observation, service, holder);
+        let misfits = || service.instance_total() == 0 && may_misfit(observation, service, holder);
         first || claims.is_some_and(differs) || misfits()
     });
     needed.map(|(key, _)| key).cloned().collect()

@@ -46,7 +46,7 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
 
 /// The number of names that the affected Services hold and that this process has never read.
 pub fn never_read_names(observation: &Observation) -> usize {
-    let held = observation.holders.asked_by(&observation.affected);
+    let held = observation.holders.held_clearly_by(&observation.affected);
     held.filter(|(key, _)| observation.registry.is_never_read(key)).count()
 }
 
@@ -55,7 +55,7 @@ pub fn never_read_names(observation: &Observation) -> usize {
 pub fn instances(observation: &Observation) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, service, _)| !is_of_others(observation, key, service));
-    let unread: usize = ours.map(|(_, service, _)| service.held()).sum();
+    let unread: usize = ours.map(|(_, service, _)| service.instance_total()).sum();
     let others =
         observation.registry.services.values().filter(|service| service.unreadable.is_none());
     let new = others.filter(|service| !service.is_current()).map(|service| {

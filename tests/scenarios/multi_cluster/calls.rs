@@ -141,7 +141,7 @@ async fn endpoint_of_a_member_that_another_function_serves_leaves_with_the_next_
     members.converge().await;
     let green = members.serving("green", &[]).await;
     let blue = members.serving("blue", &[]).await;
-    let blue = blue.with_most_reads(1);
+    let blue = blue.with_max_instance_reads(1);
     for _ in 0..2 * SERVICES.len() {
         sync(&blue).await;
     }
@@ -170,7 +170,7 @@ async fn new_process_leaves_imports_as_they_are_and_follows_its_own_exports() {
     }
     members.converge().await;
     members.fleet.cloud_map.forget_calls();
-    let function = members.serving("blue", &[]).await.with_most_reads(1);
+    let function = members.serving("blue", &[]).await.with_max_instance_reads(1);
     pods(&members.blue, "web", &["10.0.5.8"]);
 
     for _ in 0..2 * SERVICES.len() + 2 {
@@ -190,7 +190,7 @@ async fn status_of_an_export_rests_on_no_failure_of_an_earlier_run() {
     exported(&members.blue, web(), &["10.0.5.9"]);
     members.converge().await;
     let cloud_map = &members.fleet.cloud_map;
-    let function = members.serving("blue", &[]).await.with_most_reads(1);
+    let function = members.serving("blue", &[]).await.with_max_instance_reads(1);
     cloud_map.deny_in(&members.place("web"), "ListInstances");
     let is_denied = |it: &Call| it.operation == "ListInstances" && it.status != 200;
     let mut runs = 0;
@@ -219,7 +219,7 @@ async fn new_exports_are_imported_while_the_list_of_services_stands() {
     let green = members.serving("green", &[]).await;
     let cloud_map = &members.fleet.cloud_map;
     cloud_map.adjust(|it| it.page_limit = 2);
-    let blue = members.serving("blue", &[]).await.with_most_reads(1);
+    let blue = members.serving("blue", &[]).await.with_max_instance_reads(1);
     for _ in 0..2 * SERVICES.len() {
         sync(&blue).await;
     }

@@ -126,7 +126,8 @@ fn play_all(of_test: u64, (unit, count): (&str, u64), length: Length) {
         None => (number("WORLDS_FIRST").unwrap_or(1), count),
     };
     let asked = std::env::var("FLOWS").unwrap_or_default();
-    let has_found = number("WORLD").is_none() && !length.is_long && length.most_reads.is_none();
+    let has_found =
+        number("WORLD").is_none() && !length.is_long && length.max_instance_reads.is_none();
     let found = FOUND.iter().filter(|_| has_found).map(|(flows, seed, _)| (*flows, *seed));
     let worlds = found.chain((first..first + count).map(|seed| (asked.as_str(), seed)));
     let mut played = 0;
@@ -150,14 +151,18 @@ fn play_all(of_test: u64, (unit, count): (&str, u64), length: Length) {
 
 fn play_worlds(of_test: u64) {
     let count = number("WORLDS").unwrap_or(WORLDS);
-    play_all(of_test, ("worlds", count), Length { rounds: 1, is_long: false, most_reads: None });
+    play_all(
+        of_test,
+        ("worlds", count),
+        Length { rounds: 1, is_long: false, max_instance_reads: None },
+    );
 }
 
 /// Hours pass in them, with a full sync every half an hour; the short form has two days or so of each.
 fn play_weeks(of_test: u64) {
     let rounds = if number("WEEKS").is_some() { 7 } else { 2 };
     let count = number("WEEKS").unwrap_or(WEEKS);
-    play_all(of_test, ("weeks", count), Length { rounds, is_long: true, most_reads: None });
+    play_all(of_test, ("weeks", count), Length { rounds, is_long: true, max_instance_reads: None });
 }
 
 /// Each run reads three services, and those that its changes rest on.
@@ -165,7 +170,7 @@ fn play_weeks(of_test: u64) {
 fn few_reads() {
     let count = number("FEW_READS").unwrap_or(FEW_READS);
     for of_test in 0..TESTS {
-        let length = Length { rounds: 1, is_long: false, most_reads: Some(3) };
+        let length = Length { rounds: 1, is_long: false, max_instance_reads: Some(3) };
         play_all(of_test, ("worlds of few reads", count), length);
     }
 }

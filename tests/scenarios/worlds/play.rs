@@ -47,8 +47,8 @@ pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// The items of a page of a list: few if no process has the time to read all pages.
-pub fn page_of(most_reads: Option<usize>) -> usize {
-    if most_reads.is_some() { 2 } else { Behaviour::default().page_limit }
+pub fn page_of(max_instance_reads: Option<usize>) -> usize {
+    if max_instance_reads.is_some() { 2 } else { Behaviour::default().page_limit }
 }
 
 /// The world, the stand-ins that show it, and the processes of the function.
@@ -72,7 +72,7 @@ pub struct Scene {
     pub is_adopting: bool,
     quiet: Duration,
     pub is_long: bool,
-    pub most_reads: Option<usize>,
+    pub max_instance_reads: Option<usize>,
     /// Since the last full sync of the schedule.
     unsynced: Duration,
     /// What the last look rested on.
@@ -118,12 +118,12 @@ impl Scene {
             scene.world.clusterset.is_apart = story.is_apart;
             scene.other_settings = story.other_settings;
             scene.is_long = story.is_long;
-            scene.most_reads = story.most_reads;
-            scene.world.has_few_reads = story.most_reads.is_some();
+            scene.max_instance_reads = story.max_instance_reads;
+            scene.world.has_few_reads = story.max_instance_reads.is_some();
             scene.behave(|it| {
                 it.operation_delay = time(story.operation_delay);
                 it.list_lag = time(story.list_lag);
-                it.page_limit = page_of(story.most_reads);
+                it.page_limit = page_of(story.max_instance_reads);
             });
             scene.slowest = time(story.operation_delay);
         })
@@ -161,7 +161,7 @@ impl Scene {
             is_adopting: false,
             quiet: Duration::ZERO,
             is_long: false,
-            most_reads: None,
+            max_instance_reads: None,
             unsynced: Duration::ZERO,
             seen: None,
             slowest: NEVER,

@@ -34,7 +34,7 @@ const REDELIVERY: Duration = Duration::from_mins(1);
 pub struct Process {
     settings: Vec<(&'static str, String)>,
     sandbox: Sandbox,
-    most_reads: Option<usize>,
+    max_instance_reads: Option<usize>,
     clock: Clock,
     function: OnceCell<Function>,
     turn: Mutex<()>,
@@ -49,8 +49,8 @@ impl Process {
             let settings: Vec<_> =
                 self.settings.iter().map(|(key, it)| (*key, it.as_str())).collect();
             let function = self.sandbox.function(&settings).await.with_clock(self.clock.clone());
-            match self.most_reads {
-                Some(reads) => function.with_most_reads(reads),
+            match self.max_instance_reads {
+                Some(reads) => function.with_max_instance_reads(reads),
                 None => function,
             }
         };
@@ -97,10 +97,10 @@ impl Scene {
         };
         let function = OnceCell::new();
         let turn = Mutex::default();
-        let most_reads = self.most_reads;
+        let max_instance_reads = self.max_instance_reads;
         let ours = RefCell::default();
         let clock = self.stopped.as_ref().map_or_else(tokio_clock, StandInClock::clock);
-        Rc::new(Process { settings, sandbox, most_reads, clock, function, turn, ours })
+        Rc::new(Process { settings, sandbox, max_instance_reads, clock, function, turn, ours })
     }
 
     /// Lets time pass for the function.

@@ -64,7 +64,7 @@ impl Scene {
             self.deploy();
         }
         self.heal();
-        let page_limit = page_of(self.most_reads);
+        let page_limit = page_of(self.max_instance_reads);
         self.behave(|it| *it = Behaviour { page_limit, ..Behaviour::default() });
         for number in 0..CLUSTERS.len() {
             self.cluster(number).give_back();
@@ -150,7 +150,7 @@ impl Scene {
     /// `None` if a sync says that something is left to do. Else it leaves what it may not read, and says so: a service
     /// in which its process has seen nothing of ours (`~ not read` in docs/runbook.md).
     fn may_leave(&self, report: &Report) -> Option<Unread> {
-        if !report.ok || report.counts.held_back > 0 || self.most_reads.is_some() {
+        if !report.ok || report.counts.held_back > 0 || self.max_instance_reads.is_some() {
             return None;
         }
         Some(self.unread(report))
@@ -208,7 +208,7 @@ impl Scene {
     pub async fn sync(&mut self, number: usize) -> Result<Report, String> {
         // Health that was reported is shown a moment later.
         sleep(Duration::from_secs(1)).await;
-        let Some(reads) = self.most_reads else { return self.direct(number, 1).await };
+        let Some(reads) = self.max_instance_reads else { return self.direct(number, 1).await };
         // No list stands for so long.
         self.wait(LISTS).await;
         // As many as read each service once, and what came meanwhile.
@@ -395,7 +395,7 @@ impl Scene {
 impl Scene {
     /// What is under way has come to its end before, and so has nothing else a part in what the messages lead to.
     pub async fn hear_of_all(&mut self) -> Result<Option<Unread>, String> {
-        let is_certain = self.most_reads.is_none() && !self.is_long;
+        let is_certain = self.max_instance_reads.is_none() && !self.is_long;
         if self.world.settings.is_dry || self.world.clusterset.is_on || !is_certain {
             return Ok(None);
         }

@@ -42,7 +42,7 @@ pub struct Length {
     pub rounds: usize,
     pub is_long: bool,
     /// The reads of instances of a run, if it cannot read all of Cloud Map.
-    pub most_reads: Option<usize>,
+    pub max_instance_reads: Option<usize>,
 }
 
 /// The moves of a world, and how long operations take in it.
@@ -58,7 +58,7 @@ pub struct Story {
     pub list_lag: u64,
     /// Whether hours pass, with a full sync every half an hour.
     pub is_long: bool,
-    pub most_reads: Option<usize>,
+    pub max_instance_reads: Option<usize>,
     /// What happens until trouble ends, and then again.
     pub rounds: Vec<Vec<(Move, u64)>>,
     pub ending: Ending,
@@ -117,7 +117,7 @@ fn of_flows_alone(flows: Flows, length: Length) -> impl Strategy<Value = Story> 
             operation_delay,
             list_lag,
             is_long: length.is_long,
-            most_reads: length.most_reads,
+            max_instance_reads: length.max_instance_reads,
             rounds,
             ending,
             last,

@@ -16,7 +16,7 @@ fn both() -> World {
 
 /// The world in which the guard holds the loss of the import.
 pub fn held(world: &World, cluster: &Cluster) -> World {
-    let sources = hold(&world.basis(&cluster.present()), &HeldParts::All);
+    let sources = hold(&world.input(&cluster.present()), &HeldParts::All);
     World { sources, ..world.clone() }
 }
 
@@ -69,7 +69,7 @@ fn part_of_a_cluster_that_left_the_clusterset_is_held() {
 }
 
 fn tally(world: &World, cluster: &Cluster) -> Tally {
-    Tally::of(&world.basis(&cluster.present()))
+    Tally::of(&world.input(&cluster.present()))
 }
 
 /// The weight of the import, the loss, what is left, and the part that was not read.

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Basis, Exported, FailedWrite, ImportedEndpoint, Kind, NamespaceState, NoteChange, ObjectRef,
-    OwnerLabel, Plan, PortKey, Present, Read, Sources, Stage, change, plan,
+    Exported, FailedWrite, ImportedEndpoint, Kind, NamespaceState, NoteChange, ObjectRef,
+    OwnerLabel, Plan, PlanInput, PortKey, Present, Read, Sources, Stage, change, plan,
 };
 use crate::model::{
     ClusterId, ClustersetService, ExportedPort, Family, ImportType, Properties, Protocol,
@@ -80,7 +80,7 @@ impl World {
         let exported = Exported {
             endpoints: endpoints.into(),
             shares_zones: name == "blue",
-            is_read_there: true,
+            is_read_in_cluster: true,
             ..Exported::default()
         };
         self.sources.by_cluster.insert(cluster(name), Read::Whole(exported));
@@ -88,7 +88,7 @@ impl World {
 
     /// A cluster was read whole and exports nothing.
     pub fn unexported(mut self, name: &str) -> Self {
-        let none = Exported { is_read_there: true, ..Exported::default() };
+        let none = Exported { is_read_in_cluster: true, ..Exported::default() };
         self.sources.by_cluster.insert(cluster(name), Read::Whole(none));
         self.remove_exporter(name);
         self
@@ -138,8 +138,8 @@ impl World {
         self.merged = self.merged.take().filter(|merged| !merged.clusters.is_empty());
     }
 
-    pub fn basis<'a>(&'a self, present: &'a Present) -> Basis<'a> {
-        Basis {
+    pub fn input<'a>(&'a self, present: &'a Present) -> PlanInput<'a> {
+        PlanInput {
             owner: &self.owner,
             importer: &self.importer,
             available: &self.available,
@@ -159,7 +159,7 @@ impl World {
     }
 
     pub fn plan(&self, cluster: &Cluster) -> Plan {
-        plan(&self.basis(&cluster.present()))
+        plan(&self.input(&cluster.present()))
     }
 
     /// Plans, carries the plan out, and plans again, which must change nothing.

@@ -19,7 +19,7 @@ impl Simulation {
     /// for.
     pub(super) fn make(&mut self, change: &Change, knows_full: bool) -> Effect {
         self.interrupt();
-        let failed = || Effect::Is(Outcome::failed("it fails"));
+        let failed = || Effect::Settled(Outcome::failed("it fails"));
         let key = change.place().key.clone();
         if !knows_full
             && matches!(change, Change::Register { .. })
@@ -95,14 +95,14 @@ impl Simulation {
             Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
         }
         self.writes += 1;
-        Effect::Is(Outcome::Applied)
+        Effect::Settled(Outcome::Applied)
     }
 
     /// Whether Cloud Map takes no more instances in the namespace.
     pub fn is_full(&self, key: &ServiceKey) -> bool {
         let services = self.world.0.registry.services.iter();
         let here = services.filter(|(it, _)| it.namespace == key.namespace);
-        let held: usize = here.map(|(_, service)| service.held()).sum();
+        let held: usize = here.map(|(_, service)| service.instance_total()).sum();
         held >= self.course.namespace_quota
     }
 

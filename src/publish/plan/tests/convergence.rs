@@ -229,7 +229,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
 pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     let world = &simulation.world;
     let holders = Holders::decide(&world.0);
-    for (key, holder) in holders.held().filter(|(_, holder)| !holders.is_unclear(holder)) {
+    for (key, holder) in holders.with_holders().filter(|(_, holder)| !holders.is_unclear(holder)) {
         let hindered = plan.held_back.iter().any(|held_back| {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
             let remark = matches!(
@@ -258,7 +258,7 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
 /// takes over then depend on the order of the removals.
 pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
-    holders.held().any(|(key, holder)| {
+    holders.with_holders().any(|(key, holder)| {
         findable(&world.0, holder).is_empty() && holders.claimants(key).count() > 1
     })
 }
@@ -310,5 +310,5 @@ fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
 
 fn held(world: &World) -> Vec<(ServiceKey, ServiceRef)> {
     let holders = Holders::decide(&world.0);
-    holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect()
+    holders.with_holders().map(|(key, holder)| (key.clone(), holder.clone())).collect()
 }

@@ -22,7 +22,7 @@ fn refused(world: &World) -> String {
 
 /// A world with namespaces that are full at their present number of instances.
 fn full(world: World) -> Simulation {
-    let held = world.0.registry.services.values().map(CloudMapService::held).sum();
+    let held = world.0.registry.services.values().map(CloudMapService::instance_total).sum();
     Simulation::new(world, Course { namespace_quota: held, ..Course::undisturbed() })
 }
 
@@ -117,7 +117,7 @@ fn the_former_holder_of_a_shared_refusal_keeps_what_waits_for_its_new_name() {
     assert_eq!(found(&simulation, "shop/left"), ["old 10.0.0.1"]);
     let left: ServiceRef = named("shop/left");
     assert!(simulation.world.0.desired.services.contains_key(&left));
-    assert_eq!(simulation.world.0.registry.services[&key("http/new")].held(), 0);
+    assert_eq!(simulation.world.0.registry.services[&key("http/new")].instance_total(), 0);
 }
 
 /// A renamed Service with so many instances under its old name, its pods up to this number, and the instances of these

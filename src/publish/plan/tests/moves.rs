@@ -191,11 +191,12 @@ fn registration_that_was_left_out_is_reported() {
     let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1]))).dns("web", []);
     let failed = Outcome::failed("the cluster does not answer");
     let permits = Permits::default();
-    let in_vain = BTreeSet::new();
+    let failed_targets = BTreeSet::new();
     for read in [None, Some(&failed)] {
         let observed = world.observed(&Selection::Everything);
         let changes = plan(&observed).changes;
-        let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+        let mut group =
+            GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &failed_targets);
         let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
         for planned in changes {
             group.record(planned, Effect::Outdated);
@@ -217,10 +218,10 @@ fn registration_that_was_left_out_is_reported() {
 fn registration_waits_for_the_rates_as_long_as_the_run_has_time() {
     let world = World::of(service("shop/web", "dns/web").ready(pods("10.0.0", [1]))).dns("web", []);
     let permits = Permits::default();
-    let in_vain = BTreeSet::new();
+    let failed_targets = BTreeSet::new();
     let observed = world.observed(&Selection::Everything);
     let changes = plan(&observed).changes;
-    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &failed_targets);
     for _ in 0..20 {
         let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
         for planned in changes {
@@ -231,7 +232,7 @@ fn registration_waits_for_the_rates_as_long_as_the_run_has_time() {
     }
     let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
     for planned in changes {
-        group.record(planned, Effect::Is(Outcome::Applied));
+        group.record(planned, Effect::Settled(Outcome::Applied));
     }
     assert!(matches!(group.next(true), Step::Done));
     let settled = group.into_results().settled;
@@ -250,9 +251,9 @@ fn registration_that_is_put_back_waits_for_the_rates_as_well() {
     let observed = with(&[2]).observed(&Selection::Everything);
     let comparison = plan(&observed);
     let permits = Permits::of(&comparison);
-    let in_vain = BTreeSet::new();
+    let failed_targets = BTreeSet::new();
     let changes = comparison.changes;
-    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
+    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &failed_targets);
     let make = |group: &mut GroupSync<'_>, effect: Effect| {
         let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
         let [planned] = <[_; 1]>::try_from(changes).expect("one change");
@@ -260,14 +261,14 @@ fn registration_that_is_put_back_waits_for_the_rates_as_well() {
         group.record(planned, effect);
         change
     };
-    let rewrite = make(&mut group, Effect::Is(Outcome::Applied));
+    let rewrite = make(&mut group, Effect::Settled(Outcome::Applied));
     assert!(rewrite.starts_with("rewrite"), "{rewrite}");
     assert!(matches!(group.next(true), Step::Read(_)));
     group.observed(observed.clone());
-    let removal = make(&mut group, Effect::Is(Outcome::Applied));
+    let removal = make(&mut group, Effect::Settled(Outcome::Applied));
     assert!(removal.starts_with("deregister"), "{removal}");
     let again = with(&[1, 2]).observed(&Selection::Everything).desired;
-    for effect in [Effect::Outdated, Effect::Outdated, Effect::Is(Outcome::Applied)] {
+    for effect in [Effect::Outdated, Effect::Outdated, Effect::Settled(Outcome::Applied)] {
         assert!(matches!(group.next(true), Step::ReadEndpoints(_)), "{effect:?}");
         group.endpoints_read(again.clone());
         let registration = make(&mut group, effect);
@@ -291,9 +292,9 @@ fn note_that_meets_another_operation_is_written_again() {
     };
     let changes = BTreeMap::from([(ServiceRef::new("shop", "web"), vec![note])]);
     let permits = Permits::default();
-    let in_vain = BTreeSet::new();
-    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &in_vain);
-    for effect in [Effect::Contested, Effect::Is(Outcome::Applied)] {
+    let failed_targets = BTreeSet::new();
+    let mut group = GroupSync::new(Task::Sync, &observed, changes, Some(&permits), &failed_targets);
+    for effect in [Effect::Contested, Effect::Settled(Outcome::Applied)] {
         let mut notes = 0;
         while notes == 0 {
             match group.next(true) {
@@ -301,8 +302,11 @@ fn note_that_meets_another_operation_is_written_again() {
                     for planned in changes {
                         let is_note = matches!(planned.change, Change::Note { .. });
                         notes += usize::from(is_note);
-                        let effect =
-                            if is_note { effect.clone() } else { Effect::Is(Outcome::Applied) };
+                        let effect = if is_note {
+                            effect.clone()
+                        } else {
+                            Effect::Settled(Outcome::Applied)
+                        };
                         group.record(planned, effect);
                     }
                 }

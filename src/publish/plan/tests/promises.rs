@@ -90,7 +90,7 @@ impl Simulation {
 
     /// A registration leaves its service with no more instances than that takes.
     pub fn assert_within_limits(&self, change: &Change) {
-        let held = self.world.0.registry.services[&change.place().key].held();
+        let held = self.world.0.registry.services[&change.place().key].instance_total();
         assert!(held <= self.course.rules.service_limit.0, "{change}: {held} in the service");
     }
 

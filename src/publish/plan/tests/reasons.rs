@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::publish::plan::names::SetBy;
 use crate::publish::plan::services::TtlObstacle;
-use crate::publish::plan::{MendedBy, Policy, Reason};
+use crate::publish::plan::{Policy, Reason, ResolvedBy};
 
 fn reasons() -> Vec<Reason> {
     let held = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]).plan().guard.expect("it is held");
@@ -77,7 +77,7 @@ fn what_follows_from_each_reason() {
     let lines = reasons().into_iter().map(|reason| {
         let follows = [
             (reason.keeps_out(), "kept out"),
-            (reason.mended_by() == MendedBy::Owner, "event"),
+            (reason.resolved_by() == ResolvedBy::Owner, "event"),
             (reason.is_about_capacity(), "capacity"),
             (reason.outcome() == Outcome::Unread, "failed"),
             (reason.outcome() == Outcome::Remark, "remark"),

@@ -1,7 +1,7 @@
 //! Whether a sync of a part of a cluster depends on the rest of it: on namespaces that others name, on other claims to a
 //! name, and on instances left under other names. Which additions a full sync makes first.
 
-use crate::publish::plan::{holds_names_exclusively, namespaces, sure_additions};
+use crate::publish::plan::{additions_from_memory, holds_names_exclusively, namespaces};
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -63,7 +63,7 @@ fn name_that_was_seen_and_is_not_listed_is_not_added_first() {
     let observed = world.observed(&Selection::Everything);
     let added = |seen: &[&str]| {
         let seen = seen.iter().map(|name| key(name)).collect();
-        let additions = sure_additions(&observed, &seen);
+        let additions = additions_from_memory(&observed, &seen);
         additions.into_keys().map(|service| service.name).collect::<Vec<_>>()
     };
     assert_eq!(added(&[]), ["api", "web"]);
@@ -79,6 +79,7 @@ fn name_in_one_of_several_namespaces_that_a_service_has_to_choose_from_is_not_ad
         .namespace("ns-two", "twice", NamespaceKind::Http)
         .service(service("shop/pay", "twice/web").created(1))
         .service(service("shop/web", "ns-one/web").created(2).ready([pod("one", "10.0.0.1")]));
-    let additions = sure_additions(&world.observed(&Selection::Everything), &BTreeSet::new());
+    let additions =
+        additions_from_memory(&world.observed(&Selection::Everything), &BTreeSet::new());
     assert!(additions.is_empty(), "{additions:?}");
 }

@@ -9,7 +9,7 @@ use crate::model::{Selection, ServiceKey, ServiceRef};
 use crate::publish::group::{GroupSync, Results, Step, Target};
 use crate::publish::plan::{
     Adoption, Change, ChangesByService, Extent, Holders, Look, Observation, Permits, Plan, Rules,
-    Stage, Task, counts_on_additions, in_groups, namespaces, plan,
+    Stage, Task, depends_on_additions, in_groups, namespaces, plan,
 };
 
 /// The course of a sync.
@@ -101,26 +101,33 @@ impl Simulation {
         let observed = self.observe(selection);
         let plan = plan(&observed);
         let affected = &observed.affected;
-        let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
-        assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
+        let unparsable_services: Vec<_> =
+            plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
+        assert!(
+            unparsable_services.is_empty(),
+            "{unparsable_services:?} are changed by a sync of {affected:?}"
+        );
         let held = self.held(&plan);
-        self.holders =
-            observed.holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect();
+        self.holders = observed
+            .holders
+            .with_holders()
+            .map(|(key, holder)| (key.clone(), holder.clone()))
+            .collect();
         let permits = Permits::of(&plan);
-        let in_vain = BTreeSet::new();
-        if counts_on_additions(&observed, &plan) {
+        let failed_targets = BTreeSet::new();
+        if depends_on_additions(&observed, &plan) {
             let mut plan = plan;
-            let made = self.take(&observed, plan.take_additions(), None, &in_vain);
+            let made = self.take(&observed, plan.take_additions(), None, &failed_targets);
             let mut after = observed.clone();
             made.enter(&mut after);
             after.look = Look::AfterAdditions;
             after.decide_holders();
             let again = self::plan(&after);
             let permits = Permits::of(&again).and(&permits);
-            let in_vain = made.in_vain().collect();
-            self.take(&after, again.changes, Some(&permits), &in_vain);
+            let failed_targets = made.failed_targets().collect();
+            self.take(&after, again.changes, Some(&permits), &failed_targets);
         } else {
-            self.take(&observed, plan.changes, Some(&permits), &in_vain);
+            self.take(&observed, plan.changes, Some(&permits), &failed_targets);
         }
         self.assert_that_they_stay(&held);
         self.writes - before
@@ -131,11 +138,11 @@ impl Simulation {
         observed: &Observation,
         changes: ChangesByService,
         permits: Option<&Permits>,
-        in_vain: &BTreeSet<Target>,
+        failed_targets: &BTreeSet<Target>,
     ) -> Results {
         let groups = in_groups(changes).into_iter();
         let mut groups: Vec<GroupSync> = groups
-            .map(|changes| GroupSync::new(Task::Sync, observed, changes, permits, in_vain))
+            .map(|changes| GroupSync::new(Task::Sync, observed, changes, permits, failed_targets))
             .collect();
         let mut is_over = vec![false; groups.len()];
         while is_over.iter().any(|is_over| !is_over) {

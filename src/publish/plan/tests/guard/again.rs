@@ -13,7 +13,7 @@ use crate::publish::plan::tests::world::{
 };
 use crate::publish::plan::{
     Baseline, Change, DeregisterReason, Exchange, Extent, Look, Permits, Plan, Stage, Task,
-    counts_on_additions, plan,
+    depends_on_additions, plan,
 };
 
 /// A Service with so many instances, all of whose pods were replaced by so many others.
@@ -30,7 +30,7 @@ fn replaced(all: &[Replaced<'_>]) -> World {
 /// What the second judgement measures the loss on, if the plan of a full sync needs one.
 fn judged(world: &World) -> Option<Baseline> {
     let observed = world.observed(&Selection::Everything);
-    let is_judged_again = counts_on_additions(&observed, &plan(&observed));
+    let is_judged_again = depends_on_additions(&observed, &plan(&observed));
     is_judged_again.then(|| Baseline::of(&observed, &BTreeSet::new()))
 }
 
@@ -174,9 +174,10 @@ fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     let mut plan = plan(&observed);
     assert_eq!(stand(&plan), Some(GuardState::Held));
     let permits = Permits::of(&plan);
-    let in_vain = BTreeSet::new();
+    let failed_targets = BTreeSet::new();
     plan.changes.retain(|service, _| *service == named("shop/a"));
-    let mut group = GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain);
+    let mut group =
+        GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &failed_targets);
     let Step::Make(changes) = group.next(true) else { panic!("nothing is due") };
     let is_registration = |planned: &PlannedChange| planned.change.is_registration();
     assert!(changes.iter().all(is_registration), "the note comes after the additions");
@@ -186,7 +187,7 @@ fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     let Step::Make(again) = group.next(true) else { panic!("nothing is due any more") };
     assert_eq!(again, changes);
     for planned in again {
-        group.record(planned, Effect::Is(Outcome::Applied));
+        group.record(planned, Effect::Settled(Outcome::Applied));
     }
     let Step::Make(notes) = group.next(true) else { panic!("no note is due") };
     let notes: Vec<Change> = notes.into_iter().map(|planned| planned.change).collect();
@@ -206,8 +207,8 @@ fn with_group(world: &World, test: impl FnOnce(GroupSync<'_>)) {
     let observed = world.observed(&Selection::Everything);
     let plan = plan(&observed);
     let permits = Permits::of(&plan);
-    let in_vain = BTreeSet::new();
-    test(GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &in_vain));
+    let failed_targets = BTreeSet::new();
+    test(GroupSync::new(Task::Sync, &observed, plan.changes, Some(&permits), &failed_targets));
 }
 
 /// The cluster has lost nothing, and a full sync takes off the note of a former loss.
