@@ -209,17 +209,28 @@ impl EndpointSource<'_> {
         }
         let is_other =
             |key: &PortKey| ports.iter().all(|port| (port.protocol, port.number) != *key);
-        for (key @ (protocol, port), number) in targets.iter().filter(|(key, _)| is_other(key)) {
-            let is_free = |name: &&String| served.iter().all(|port| port.name != **name);
-            let name = self.exported.port_names.get(key).filter(is_free).cloned();
-            // The API server refuses duplicate names.
-            let name =
-                name.unwrap_or_else(|| format!("{}-{port}", protocol.as_str().to_lowercase()));
+        for (key @ (protocol, _), number) in targets.iter().filter(|(key, _)| is_other(key)) {
+            let name = self.free_port_name(key, &served);
             let protocol = *protocol;
             let number = *number;
             served.insert(ExportedPort { name, protocol, number, app_protocol: None });
         }
         Some(served)
+    }
+
+    /// Returns the exporter's name of a port that the import does not have, or another name if one of the `served` ports
+    /// has it: the API server refuses a slice with duplicate names.
+    fn free_port_name(&self, key: &PortKey, served: &PortSet) -> String {
+        let is_free = |name: &str| served.iter().all(|port| port.name != name);
+        if let Some(name) = self.exported.port_names.get(key).filter(|name| is_free(name)) {
+            return name.clone();
+        }
+        let (protocol, number) = key;
+        let mut name = format!("{}-{number}", protocol.as_str().to_lowercase());
+        while !is_free(&name) {
+            name.push_str("-x");
+        }
+        name
     }
 
     fn content(&self, endpoint: &ImportedEndpoint) -> SliceEndpoint {

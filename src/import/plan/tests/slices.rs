@@ -146,6 +146,11 @@ fn headless_import_has_each_endpoint_with_the_exporters_names_of_ports_it_lacks(
         ("http:80", "web:80 admin:81", "1: admin->8081 http->8080"),
         // The name is the import's for another port.
         ("http:80", "web:80 http:81", "1: http->8080 tcp-81->8081"),
+        (
+            "http:80 tcp-81:82",
+            "web:80 tcp-81:82 http:81",
+            "1: http->8080 tcp-81->8082 tcp-81-x->8081",
+        ),
         ("http:80", "", "1: "),
         ("", "", "1: "),
     ];
