@@ -24,7 +24,7 @@ use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
 pub use clusterset::Clusterset;
-pub use member::{JoinedCluster, unread};
+pub use member::{JoinedCluster, unread_line};
 
 /// The number of clusters that are read or written at once.
 pub const CONCURRENT_CLUSTERS: usize = 8;
@@ -56,9 +56,9 @@ impl From<observe::Error> for Error {
 
 impl Error {
     /// Returns the changes that were made before the error, if any.
-    pub fn into_made(self) -> Option<ClusterReport> {
+    pub fn into_partial_report(self) -> Option<ClusterReport> {
         match self {
-            Self::Publish(Failed::Rest { made, .. }) => Some(*made),
+            Self::Publish(Failed::Partial { made, .. }) => Some(*made),
             _ => None,
         }
     }
@@ -219,10 +219,10 @@ impl Invocation<'_> {
         let Some(first) = errors.first() else { return };
         let count = errors.len();
         let first = chain(first);
-        if kubernetes.note_refusal() {
-            tracing::info!("{count} Events are not created, such as: {first}");
+        if kubernetes.record_refusal() {
+            tracing::info!("{count} Events were not created; the first error: {first}");
         } else {
-            tracing::debug!("{count} Events are not created, such as: {first}");
+            tracing::debug!("{count} Events were not created; the first error: {first}");
         }
     }
 
@@ -234,7 +234,7 @@ impl Invocation<'_> {
     ) -> World<'w> {
         World {
             kubernetes: &connection.kubernetes,
-            source: Source::Annotations(self.reading(cluster)),
+            source: Source::Annotations(self.annotation_settings(cluster)),
             owner: Owner {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),
@@ -257,7 +257,7 @@ impl Invocation<'_> {
         rules.clone()
     }
 
-    pub(crate) fn reading(&self, cluster: &Cluster) -> AnnotationSettings {
+    pub(crate) fn annotation_settings(&self, cluster: &Cluster) -> AnnotationSettings {
         AnnotationSettings {
             prefix: self.settings.annotation_prefix.clone(),
             default_namespace: cluster.default_namespace.clone(),

@@ -15,7 +15,7 @@ use crate::model::{ClusterArn, Flow, Kind, Line, Outcome, Owner, Registry, Regis
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, Extent, Observation};
 use crate::publish::{self, Execution, Task};
-use crate::reconcile::{Error, Invocation, unread};
+use crate::reconcile::{Error, Invocation, unread_line};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Report};
 use crate::settings::{Cluster, Membership, MultiCluster};
 
@@ -72,13 +72,13 @@ impl Invocation<'_> {
         let mut warnings = Vec::new();
         if let Some(cluster) = configured {
             let registry = &registries[&self.clients.registry_of(cluster)];
-            warnings.extend(self.warn_of_registration(cluster, registry).await);
-            warnings.extend(self.warn_of_clusterset(cluster));
+            warnings.extend(self.registration_warning(cluster, registry).await);
+            warnings.extend(self.clusterset_warning(cluster));
         }
         let mut has_exported = false;
         for registry in registries.values() {
             let read = self.read_in_time(registry.read()).await;
-            has_exported |= read.is_ok_and(|read| self.has_exports(arn, &read));
+            has_exported |= read.is_ok_and(|read| self.has_clusterset_instances(arn, &read));
         }
         // Imports are deleted before the cluster's record. If the purge stopped in between in the opposite order, a
         // cluster with imports but without a record would be held back until a person acts.
@@ -110,7 +110,7 @@ impl Invocation<'_> {
 
     /// Returns a warning that the next sync undoes the purge, if Services of the cluster claim names or the cluster
     /// cannot be read.
-    async fn warn_of_registration(
+    async fn registration_warning(
         &self,
         cluster: &Cluster,
         registry: &SharedRegistry,
@@ -132,7 +132,7 @@ impl Invocation<'_> {
 
     /// Returns a warning that the next sync recreates the exports and imports, if the settings let the cluster take
     /// part in a clusterset.
-    fn warn_of_clusterset(&self, cluster: &Cluster) -> Option<String> {
+    fn clusterset_warning(&self, cluster: &Cluster) -> Option<String> {
         let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
         takes_part.then(|| {
             "the next sync publishes the cluster's exports and makes its imports again: set \"multiCluster\": \"off\" for it first".to_owned()
@@ -140,7 +140,7 @@ impl Invocation<'_> {
     }
 
     /// Whether a Cloud Map has an exported endpoint, an export record or the cluster record of the cluster.
-    fn has_exports(&self, cluster: &ClusterArn, read: &Registry) -> bool {
+    fn has_clusterset_instances(&self, cluster: &ClusterArn, read: &Registry) -> bool {
         let owners = read.marked_owners(&self.settings.owner_id);
         owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
@@ -162,7 +162,7 @@ impl Invocation<'_> {
         let execution = Execution::of_registry(task, registry, self.options());
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
         let mut report = execution.carry_out(&annotated).await.report;
-        if !self.has_exports(cluster, &read) {
+        if !self.has_clusterset_instances(cluster, &read) {
             return Ok(report);
         }
         for part in record::parts(&read) {
@@ -193,9 +193,9 @@ impl Invocation<'_> {
         match purged.await.unwrap_or_else(|elapsed| Err(elapsed.into())) {
             Ok(report) => (!report.is_quiet()).then_some(report),
             Err(error) if error.is_cluster_not_found() => None,
-            // `warn_of_registration` has already reported a cluster that could not be read.
+            // `registration_warning` has already reported a cluster that could not be read.
             Err(_) if !may_have_imports => None,
-            Err(error) => Some(unread(&error).into()),
+            Err(error) => Some(unread_line(&error).into()),
         }
     }
 
@@ -221,7 +221,7 @@ impl Invocation<'_> {
                 // A cluster that was never a member may lack the RBAC rules to read imports, so the error counts as a
                 // failed read only if the cluster may have imports.
                 Err(error) => {
-                    let unread_line = *unread(&error);
+                    let unread_line = *unread_line(&error);
                     let outcome =
                         if may_have_imports { Outcome::Unread } else { Outcome::HeldBack };
                     report.lines.push(Line { outcome, ..unread_line });

@@ -21,7 +21,7 @@ pub struct SharedResults {
     /// The namespaces that clusters need and that were missing.
     pub namespaces: EnsuredNamespaces,
     /// The services that were created, or that other clients had created.
-    pub services: NewServices,
+    pub services: EnsuredServices,
     /// The namespaces that have refused an instance.
     pub full_namespaces: FullNamespaces,
 }
@@ -50,7 +50,7 @@ type Key = (String, ServiceName, String);
 
 /// The services that this invocation created or found to exist.
 #[derive(Debug, Default)]
-pub struct NewServices {
+pub struct EnsuredServices {
     creations: Mutex<BTreeMap<Key, Arc<OnceCell<Created>>>>,
     /// The ids of services whose creation Cloud Map refused because they already exist.
     already_existing: Mutex<BTreeMap<ServiceKey, String>>,
@@ -64,7 +64,7 @@ pub struct Created {
     at: Instant,
 }
 
-impl NewServices {
+impl EnsuredServices {
     /// Returns the cell of a service to create. The first group that needs the service fills the cell.
     /// `read_started_at` is the start of the caller's read, which did not find the service. If the service was created
     /// before that, it has been deleted since, and the cell is reset.
@@ -167,7 +167,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn service_is_created_once_until_a_later_read_has_not_found_it() {
-        let services = NewServices::default();
+        let services = EnsuredServices::default();
         let creation = |owner: &str, read| services.creation("arn", &web(), owner, read);
         let read = Instant::now();
         let made = Created::new("web".to_owned(), &wanted(ServiceKind::Http, 60));

@@ -209,7 +209,7 @@ pub const CLUSTERSET_PROPERTY: &str = "clusterset.k8s.io";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMember {
     #[error(
-        "the cluster has no {0}: apply a ClusterProperty of the name {0} (about.k8s.io) with its id as spec.value, or \
+        "the cluster has no {0}: create a ClusterProperty (about.k8s.io) named {0}, with the id as spec.value, or \
          set clusterId and clusterset of the cluster in CLUSTERS"
     )]
     NoIdentity(&'static str),

@@ -12,7 +12,7 @@ use base64::engine::{Engine, general_purpose};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Action, Error, Scope, forwarder, object};
+use super::{Action, Error, Scope, object, third_party_forwarders};
 
 /// The maximum number of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
@@ -68,7 +68,7 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusabl
     let Some(Opened { content, cluster }) = open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
         // An exporter's record may also have a field `action`, so forwarders come first.
-        return forwarder::read(object).unwrap_or_else(|| read_scope(object));
+        return third_party_forwarders::read(object).unwrap_or_else(|| read_scope(object));
     };
     let envelopes_left =
         envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;

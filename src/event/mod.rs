@@ -7,9 +7,9 @@
 
 mod audit_log;
 mod direct;
-mod forwarder;
 mod message;
 mod object;
+mod third_party_forwarders;
 
 #[cfg(test)]
 mod tests;

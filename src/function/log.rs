@@ -303,14 +303,14 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
         "cluster {counts}");
 }
 
-/// Logs the guard's verdict. The field `later_look` is true if an earlier run already saw the loss, or no later run can
+/// Logs the guard's verdict. The field `needs_operator` is true if an earlier run already saw the loss, or no later run can
 /// know of it, so an operator must decide.
 fn log_guard(cluster: &str, line: &GuardReport, mode: Mode) {
-    let GuardReport { state, loss, instances, later_look, detail, .. } = line;
+    let GuardReport { state, loss, instances, needs_operator, detail, .. } = line;
     let services = line.services.len();
     let first_seen = line.first_seen.as_deref();
     let first_seen = first_seen.unwrap_or_default();
-    warn!(cluster, %mode, guard = %state, loss, instances, services, first_seen, later_look,
+    warn!(cluster, %mode, guard = %state, loss, instances, services, first_seen, needs_operator,
         "guard: {detail}");
 }
 

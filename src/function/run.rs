@@ -20,7 +20,7 @@ use crate::settings::Cluster;
 use crate::time::Deadline;
 
 /// The report of each cluster by its index in the settings.
-pub(super) type Runs = BTreeMap<usize, ClusterReport>;
+pub(super) type ReportsByIndex = BTreeMap<usize, ClusterReport>;
 
 /// The Cloud Maps of a run.
 pub(super) type Registries = BTreeMap<RegistryKey, SharedRegistry>;
@@ -48,7 +48,8 @@ impl Function {
             let run = run.cluster(&self.settings.clusters[index], selection);
             async move { (index, Box::pin(run).await) }
         });
-        let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
+        let runs =
+            stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<ReportsByIndex>();
         // The two flows run concurrently.
         let registries = &run.registries;
         let of_clustersets = Box::pin(self.sync_clustersets(invocation, registries, selections));
@@ -61,7 +62,7 @@ impl Function {
         }
         let indexes = runs.keys().copied().collect();
         let whole = selections.is_everything(&self.settings.clusters);
-        let orphans = run.orphans(&self.fully_synced(invocation, selections)).await;
+        let orphans = run.orphans(&self.fully_synced_registries(invocation, selections)).await;
         let report = Report::new(invocation.mode, runs.into_values().collect());
         let mut report = Report { whole, ..report.with_orphans(orphans) };
         report.oldest = self.out_of_step.oldest(invocation.now);
@@ -82,7 +83,7 @@ impl Function {
     }
 
     /// Returns the Cloud Maps of the clusters that this run fully syncs.
-    fn fully_synced(
+    fn fully_synced_registries(
         &self,
         invocation: &Invocation<'_>,
         selections: &Selections,
@@ -195,7 +196,7 @@ fn conclude(cluster: &Cluster, reconciled: Result<ClusterReport, Error>) -> Clus
         Ok(report) => report,
         Err(error) => {
             let report = ClusterReport::unreadable(cluster.arn.as_str(), &error);
-            error.into_made().into_iter().fold(report, ClusterReport::with)
+            error.into_partial_report().into_iter().fold(report, ClusterReport::with)
         }
     }
 }

@@ -337,7 +337,7 @@ const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(15);
 impl Kubernetes {
     /// Whether this refusal of Events is the first within `REPEAT_AFTER` in this process; records it. A cluster without
     /// the right refuses Events in every run.
-    pub fn note_refusal(&self) -> bool {
+    pub fn record_refusal(&self) -> bool {
         let now = Timestamp::now();
         let mut events = recent(&self.remembered.events, now, REPEAT_AFTER);
         let is_first = !events.contains_key("refused");

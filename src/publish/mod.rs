@@ -317,7 +317,7 @@ impl<'a> Execution<'a> {
             lines.sort();
             let cluster = world.owner.cluster.as_str();
             let made = Box::new(report::of_results(cluster, Plan::default(), lines));
-            Failed::Rest { error, made }
+            Failed::Partial { error, made }
         })
     }
 
@@ -398,7 +398,7 @@ pub enum Failed {
     Unread(#[from] observe::Error),
     /// The cluster or its registry could not be read, after the sync had made additions.
     #[error("Cloud Map could not be read to the end")]
-    Rest {
+    Partial {
         #[source]
         error: observe::Error,
         made: Box<ClusterReport>,

@@ -130,7 +130,7 @@ impl From<&GuardStatus> for GuardReport {
             share: run.guard.share,
             minimum: run.guard.minimum,
             first_seen: status.first_seen().map(|time| time.to_string()),
-            later_look: status.needs_operator(),
+            needs_operator: status.needs_operator(),
             lifts_from: status.lifts_from().map(|time| time.to_string()),
             services: services.collect(),
             detail: status.to_string(),

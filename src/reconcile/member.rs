@@ -70,7 +70,7 @@ impl Invocation<'_> {
         let joined = async {
             let connection = match self.connect(cluster).await {
                 Ok(connection) => connection,
-                Err(error) => return Err(unread(&error)),
+                Err(error) => return Err(unread_line(&error)),
             };
             let is_reused = connection.reused;
             let member = match self.read_member(cluster, connection, selection).await {
@@ -81,7 +81,7 @@ impl Invocation<'_> {
                 {
                     match self.reconnect(cluster).await {
                         Ok(connection) => self.read_member(cluster, connection, selection).await,
-                        Err(error) => return Err(unread(&error)),
+                        Err(error) => return Err(unread_line(&error)),
                     }
                 }
                 member => member,
@@ -89,7 +89,7 @@ impl Invocation<'_> {
             member.map_err(Box::from)
         };
         let in_time = self.deadline.until_stop(joined).await;
-        Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
+        Some(in_time.unwrap_or_else(|_| Err(unread_line(&observe::Error::Deadline))))
     }
 
     /// Returns the clusters whose exports the function publishes in the Cloud Map of `cluster`.
@@ -233,7 +233,7 @@ impl JoinedCluster<'_> {
 }
 
 /// Returns the line about a failed read, which the next run tries again.
-pub fn unread(error: &dyn std::error::Error) -> Box<Line> {
+pub fn unread_line(error: &dyn std::error::Error) -> Box<Line> {
     Box::new(Line::unreadable(chain(error)))
 }
 

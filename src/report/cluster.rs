@@ -152,7 +152,7 @@ pub struct GuardReport {
     pub first_seen: Option<String>,
     /// Whether an operator must decide: an earlier full sync saw the same loss, or the loss could not be noted for a
     /// later one.
-    pub later_look: bool,
+    pub needs_operator: bool,
     /// The time from which a full sync with the same loss carries it out. `None` without `first_seen`.
     pub lifts_from: Option<String>,
     /// The Services that lose instances.
@@ -171,7 +171,7 @@ impl GuardReport {
         if first.state == second.state {
             first.loss += second.loss;
             first.instances += second.instances;
-            first.later_look |= second.later_look;
+            first.needs_operator |= second.needs_operator;
             first.services.extend(second.services);
         }
         first.detail = format!("{}; {}", first.detail, second.detail);

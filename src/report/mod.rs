@@ -253,7 +253,7 @@ mod tests {
             share: 50,
             minimum: 10,
             first_seen: None,
-            later_look: false,
+            needs_operator: false,
             lifts_from: None,
             services: vec![LosingService {
                 service: ServiceRef::new("shop", "web"),
@@ -271,10 +271,10 @@ mod tests {
     /// The verdict on one flow lasts until a service is read, and the other flow loses instances for the second time.
     #[test]
     fn verdict_that_holds_a_loss_comes_first_of_both_flows() {
-        let verdict = |state, later_look| {
+        let verdict = |state, needs_operator| {
             let mut cluster = report(1).clusters.remove(0);
             let guard = cluster.guard.as_mut().expect("a verdict");
-            (guard.state, guard.later_look) = (state, later_look);
+            (guard.state, guard.needs_operator) = (state, needs_operator);
             guard.detail = format!("{state}");
             cluster
         };
@@ -282,11 +282,14 @@ mod tests {
         let held = || verdict(GuardState::Held, true);
         for both in [unread().with(held()), held().with(unread())] {
             let guard = both.guard.expect("a verdict");
-            assert_eq!((guard.state, guard.loss, guard.later_look), (GuardState::Held, 20, true));
+            assert_eq!(
+                (guard.state, guard.loss, guard.needs_operator),
+                (GuardState::Held, 20, true)
+            );
             assert_eq!(guard.detail, "held; held-until-read");
         }
         let guard = verdict(GuardState::Held, false).with(held()).guard.expect("a verdict");
-        assert_eq!((guard.loss, guard.later_look, guard.services.len()), (40, true, 2));
+        assert_eq!((guard.loss, guard.needs_operator, guard.services.len()), (40, true, 2));
     }
 
     #[test]

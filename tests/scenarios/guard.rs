@@ -121,7 +121,7 @@ async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is
     assert_eq!((said.state, said.loss, said.instances), (GuardState::Held, 12, 12));
     assert_eq!(said.first_seen.as_deref(), Some("2026-11-21T10:51:00Z"));
     assert_eq!(said.lifts_from.as_deref(), Some("2026-11-21T11:01:00Z"));
-    assert!(!said.later_look);
+    assert!(!said.needs_operator);
     let losing: Vec<&str> = said.services.iter().map(|it| it.service.name.as_str()).collect();
     assert_eq!(losing, SHOPS);
     assert_eq!(held_back(&report), ["Guard"; 4]);

@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::arguments::Format;
+use super::escape::{Output, code_block, escape, escape_for_terminal, escape_lines};
 use super::markdown::{MarkdownPage, cell};
-use super::outside::{Output, clean, code_block, escape, escape_lines};
 use cloud_map_sync::actions::{doctor, explain, status};
 use cloud_map_sync::model::GuardState;
 use cloud_map_sync::report::{Mode, Report, ServiceReport};
@@ -77,7 +77,7 @@ pub struct FunctionAnswer<T> {
 
 impl<T: DeserializeOwned> FunctionAnswer<T> {
     pub fn read(value: Value) -> Result<Self, Error> {
-        let parsed = T::deserialize(&clean(&value)).map_err(Error::OfOtherVersion)?;
+        let parsed = T::deserialize(&escape_for_terminal(&value)).map_err(Error::OfOtherVersion)?;
         Ok(Self { value, parsed })
     }
 }
@@ -118,7 +118,7 @@ pub fn read_saved<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Resul
     let name = || file.display().to_string();
     let text = read_text(file).map_err(|source| Error::Unreadable { file: name(), source })?;
     let value: Result<Value, _> = serde_json::from_str(&text);
-    let saved = value.and_then(|value| T::deserialize(&clean(&value)));
+    let saved = value.and_then(|value| T::deserialize(&escape_for_terminal(&value)));
     saved.map_err(|source| Error::NotThat { file: name(), verb, source })
 }
 

@@ -147,7 +147,7 @@ fn report() -> Value {
     ]);
     let warning = json!({"sign": "!", "code": "warning", "text": "a text", "outcome": "remark"});
     let guard = json!({
-        "state": "held", "loss": 1, "instances": 2, "share": 50, "minimum": 1, "laterLook": false, "detail": "a text",
+        "state": "held", "loss": 1, "instances": 2, "share": 50, "minimum": 1, "needsOperator": false, "detail": "a text",
         "services": [{"service": service, "instances": 1}],
     });
     let lines_of_clusterset = json!([

@@ -11,12 +11,12 @@
 
 mod answer;
 pub mod arguments;
+mod escape;
 #[cfg(test)]
 mod hostile;
 mod html;
 mod manifests;
 mod markdown;
-mod outside;
 mod place;
 mod request;
 #[cfg(test)]
@@ -39,7 +39,7 @@ use arguments::{
     Adopt, Approved, Arguments, Aws, Completion, FailOn, OutputArguments, Purge, RunArguments,
     ShownArguments, StatusArguments, Targeted, Verb,
 };
-use outside::{Output, escape};
+use escape::{Output, escape};
 use place::RequestedScope;
 use request::{FunctionRequest, request};
 

@@ -5,7 +5,7 @@
 
 use crate::answer::read_text;
 use crate::arguments::{AdmissionArguments, Validate};
-use crate::outside::{Output, escape};
+use crate::escape::{Output, escape};
 use cloud_map_sync::kubernetes::{AnnotationSettings, Service, annotation, is_headless, services};
 use cloud_map_sync::model::{
     Claims, NamespaceReference, PortReference, PublishedService, RepeatedNamespace, join,

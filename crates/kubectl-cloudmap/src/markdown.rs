@@ -9,7 +9,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
-use super::{Code, Error, Output, answer, arguments, escape, outside, write};
+use super::{Code, Error, Output, answer, arguments, escape, write};
 use cloud_map_sync::model::{Line, Outcome};
 use cloud_map_sync::report::{
     ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
@@ -67,7 +67,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
     if lines.is_empty() {
         return Ok(());
     }
-    writeln!(f, "{}", outside::code_block(&lines.join("\n")))
+    writeln!(f, "{}", escape::code_block(&lines.join("\n")))
 }
 
 fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {

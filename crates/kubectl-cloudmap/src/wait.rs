@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::answer::{Code, write};
 use super::arguments::{AwaitedState, Wait};
-use super::outside::{Output, escape};
+use super::escape::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
 use super::{Error, ask, place};
 use cloud_map_sync::error::chain;

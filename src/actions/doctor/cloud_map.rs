@@ -141,7 +141,7 @@ fn add_answers(answers: ReadOutcomes, checks: &mut Vec<Check>) {
 /// The check of a refused call: failed if a sync needs the call, otherwise a note.
 fn check_refused(call: Call, problem: String) -> Check {
     let needed_by = match call {
-        Call::GetService => "only the time of runs with many namespaces needs this",
+        Call::GetService => "it only shortens runs with many namespaces",
         Call::DiscoverInstances => "only the action explain needs this",
         // IAM checks the operation's namespace. The tested operation has none, which alone may cause the denial.
         Call::GetOperation => "it matters if registrations are also denied",

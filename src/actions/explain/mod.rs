@@ -20,7 +20,9 @@ use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation, Plan};
-use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, Error, Invocation, JoinedCluster, unread};
+use crate::reconcile::{
+    CONCURRENT_CLUSTERS, Clusterset, Error, Invocation, JoinedCluster, unread_line,
+};
 use crate::settings::Cluster;
 
 pub use answer::{Discovery, ExplainedName, Explanation};
@@ -47,7 +49,7 @@ impl Invocation<'_> {
             let (clusterset, exported) = Box::pin(in_clusterset).await.unzip();
             let has_name = clusterset.as_ref().is_some_and(ClustersetExplanation::may_have_name);
             let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
-            let annotation_settings = self.reading(cluster);
+            let annotation_settings = self.annotation_settings(cluster);
             let has_annotations = |read: &Service| {
                 read.metadata
                     .annotations
@@ -240,6 +242,6 @@ impl Invocation<'_> {
             return Ok((answer, None));
         }
         let planned = planned(&joined.exporting(registry), name).await;
-        Ok((answer, Some(planned.map_err(|error| unread(&error))?)))
+        Ok((answer, Some(planned.map_err(|error| unread_line(&error))?)))
     }
 }

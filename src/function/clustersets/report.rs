@@ -18,7 +18,7 @@ use crate::report::{ClusterReport, Counts, Mode, MultiClusterReport};
 
 impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
-    pub(in crate::function) async fn report(&self, synced: Synced, runs: &mut run::Runs) {
+    pub(in crate::function) async fn report(&self, synced: Synced, runs: &mut run::ReportsByIndex) {
         let Self { function, invocation, selections, members, .. } = *self;
         let Synced { mut exports, imports: Imports { sets, mut imported }, .. } = synced;
         let mode = invocation.mode;
@@ -50,8 +50,11 @@ impl Clustersets<'_> {
                 let imported = imported.remove(index);
                 self.report_imports((joined, &known), exported, imported, &mut report).await;
                 if is_whole && reported.insert(key) {
-                    let lines =
-                        known.unparsable_services.iter().map(|place| stranger(place)).collect();
+                    let lines = known
+                        .unparsable_services
+                        .iter()
+                        .map(|place| unparsable_service_warning(place))
+                        .collect();
                     add_lines(runs, *index, ClusterReport { lines, ..ClusterReport::default() });
                 }
             }
@@ -110,14 +113,14 @@ impl Clustersets<'_> {
     }
 }
 
-fn stranger(place: &str) -> Line {
+fn unparsable_service_warning(place: &str) -> Line {
     Line::warning(format!(
-        "{place} is among the records of clusters, and its name is no cluster id: it counts for no member"
+        "{place} is in a namespace for cluster records, but its name is not a valid cluster id, so it is ignored"
     ))
 }
 
 /// Adds lines to those of the cluster.
-fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport) {
+fn add_lines(runs: &mut run::ReportsByIndex, index: usize, lines: ClusterReport) {
     if let Some(report) = runs.remove(&index) {
         runs.insert(index, report.with(lines));
     }
@@ -125,7 +128,12 @@ fn add_lines(runs: &mut run::Runs, index: usize, lines: ClusterReport) {
 
 /// Adds a cluster's part in its clusterset to its report. A cluster that the run is not about has a report only if
 /// something in it was changed, held back or not read.
-fn add_report(runs: &mut run::Runs, index: usize, cluster: &str, report: MultiClusterReport) {
+fn add_report(
+    runs: &mut run::ReportsByIndex,
+    index: usize,
+    cluster: &str,
+    report: MultiClusterReport,
+) {
     if let Some(run) = runs.get_mut(&index) {
         run.counts.imported = report.made();
         run.counts.held_back += usize::from(report.is_frozen());
@@ -145,7 +153,7 @@ fn add_report(runs: &mut run::Runs, index: usize, cluster: &str, report: MultiCl
 // obstacles, but has nothing to lose, so it is not reported as frozen.
 
 const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
-                      is mended";
+                      is fixed";
 
 impl Clustersets<'_> {
     /// Marks a cluster in its report if it is frozen. Only its full sync does this, which has read the registries.
@@ -154,9 +162,12 @@ impl Clustersets<'_> {
         let mut lines = report.lines.iter_mut();
         // Two obstacles that no later run removes do not freeze a cluster: objects of another installation block only
         // single imports, and the policy keeps imports unchanged on purpose.
-        let is_in_part = |line: &Line| ["OtherOwner", "Policy"].contains(&&*line.code);
-        let stands = |line: &&mut Line| line.is_obstacle() && !line.is_open() && !is_in_part(line);
-        let obstacle = lines.find(stands).filter(|_| is_whole);
+        let affects_some_imports_only =
+            |line: &Line| ["OtherOwner", "Policy"].contains(&&*line.code);
+        let freezes_member = |line: &&mut Line| {
+            line.is_obstacle() && !line.is_open() && !affects_some_imports_only(line)
+        };
+        let obstacle = lines.find(freezes_member).filter(|_| is_whole);
         let Some(obstacle) = obstacle else { return };
         if self.was_member(index).await {
             let text = format!("{}; {FROZEN}", obstacle.text);

@@ -27,7 +27,7 @@ pub(super) fn changes(
 ) -> Vec<Change> {
     let mut wanted = wanted(input, service, derived);
     let with_ports = wanted.values().flat_map(BTreeMap::values);
-    let everywhere = count_each(with_ports.flat_map(BTreeMap::keys).copied());
+    let address_counts = count_each(with_ports.flat_map(BTreeMap::keys).copied());
     let mut groups = groups(input);
     for key in wanted.keys() {
         groups.entry(key.clone()).or_default();
@@ -39,10 +39,15 @@ pub(super) fn changes(
     let mut all_packed = Vec::new();
     for (key, present) in &groups {
         let (cluster, family) = key;
-        let shape =
-            SliceContext { input, derived, everywhere: &everywhere, cluster, family: *family };
+        let context = SliceContext {
+            input,
+            derived,
+            address_counts: &address_counts,
+            cluster,
+            family: *family,
+        };
         if input.sources.is_unread(cluster) {
-            changes.extend(present.iter().filter_map(|slice| shape.keep(slice)));
+            changes.extend(present.iter().filter_map(|slice| context.keep(slice)));
             continue;
         }
         let free_name = || {
@@ -50,15 +55,15 @@ pub(super) fn changes(
             names.find(|name| used.insert(name.clone())).unwrap_or_default()
         };
         let wanted = wanted.remove(key).unwrap_or_default();
-        let packed = pack(present, wanted, &everywhere, free_name);
-        all_packed.extend(packed.into_iter().map(|packed| (shape, packed)));
+        let packed = pack(present, wanted, &address_counts, free_name);
+        all_packed.extend(packed.into_iter().map(|packed| (context, packed)));
     }
     let waiting = waiting(input, &all_packed);
-    for (shape, mut packed) in all_packed {
+    for (context, mut packed) in all_packed {
         packed.keep_waiting(&waiting);
         changes.extend(match packed.present {
-            Some(slice) => shape.update(slice, &packed),
-            None => shape.create(&packed),
+            Some(slice) => context.update(slice, &packed),
+            None => context.create(&packed),
         });
     }
     if input.sources.is_complete {
@@ -210,7 +215,7 @@ impl EndpointSource<'_> {
         let is_other =
             |key: &PortKey| ports.iter().all(|port| (port.protocol, port.number) != *key);
         for (key @ (protocol, _), number) in targets.iter().filter(|(key, _)| is_other(key)) {
-            let name = self.free_port_name(key, &served);
+            let name = self.free_port_name(*key, &served);
             let protocol = *protocol;
             let number = *number;
             served.insert(ExportedPort { name, protocol, number, app_protocol: None });
@@ -220,9 +225,9 @@ impl EndpointSource<'_> {
 
     /// Returns the exporter's name of a port that the import does not have, or another name if one of the `served` ports
     /// has it: the API server refuses a slice with duplicate names.
-    fn free_port_name(&self, key: &PortKey, served: &PortSet) -> String {
+    fn free_port_name(&self, key: PortKey, served: &PortSet) -> String {
         let is_free = |name: &str| served.iter().all(|port| port.name != name);
-        if let Some(name) = self.exported.port_names.get(key).filter(|name| is_free(name)) {
+        if let Some(name) = self.exported.port_names.get(&key).filter(|name| is_free(name)) {
             return name.clone();
         }
         let (protocol, number) = key;
@@ -284,7 +289,7 @@ pub(super) struct Packed<'a> {
 fn pack<'a>(
     present: &[&'a Slice],
     mut wanted: Wanted,
-    everywhere: &AddressCounts,
+    address_counts: &AddressCounts,
     mut free_name: impl FnMut() -> String,
 ) -> Vec<Packed<'a>> {
     let mut packed: Vec<Packed<'a>> = present.iter().copied().map(Packed::empty).collect();
@@ -292,12 +297,12 @@ fn pack<'a>(
         slice.keep(&mut wanted);
     }
     for slice in packed.iter_mut().filter(|slice| slice.endpoints.is_empty()) {
-        slice.change_ports(&mut wanted, everywhere);
+        slice.change_ports(&mut wanted, address_counts);
     }
     for (ports, endpoints) in wanted {
         let mut new = endpoints.into_values();
         for slice in packed.iter_mut().filter(|slice| slice.ports == ports) {
-            slice.endpoints.extend(new.by_ref().take(slice.room(everywhere)));
+            slice.endpoints.extend(new.by_ref().take(slice.room(address_counts)));
         }
         let mut new = new.peekable();
         while new.peek().is_some() {
@@ -327,7 +332,7 @@ impl<'a> Packed<'a> {
 
     /// Changes the ports of a slice in place, if all its endpoints change to the same new ports and none of its
     /// addresses occurs elsewhere in the import.
-    fn change_ports(&mut self, wanted: &mut Wanted, everywhere: &AddressCounts) {
+    fn change_ports(&mut self, wanted: &mut Wanted, address_counts: &AddressCounts) {
         let Some(slice) = self.present else { return };
         let mut sets = wanted.iter().filter(|(_, with_ports)| {
             slice.addresses().any(|address| with_ports.contains_key(&address))
@@ -335,7 +340,7 @@ impl<'a> Packed<'a> {
         let (Some((ports, with_ports)), None) = (sets.next(), sets.next()) else { return };
         let is_elsewhere = |address: IpAddr| {
             let here = usize::from(with_ports.contains_key(&address));
-            everywhere.get(&address).is_some_and(|count| *count > here)
+            address_counts.get(&address).is_some_and(|count| *count > here)
         };
         if !slice.addresses().any(is_elsewhere) {
             self.ports = ports.clone();
@@ -358,12 +363,12 @@ impl<'a> Packed<'a> {
 
     /// Returns the number of endpoints that can be added. Endpoints that move to another slice of the import still take
     /// up room, since they are removed last.
-    fn room(&self, everywhere: &AddressCounts) -> usize {
+    fn room(&self, address_counts: &AddressCounts) -> usize {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
         let present = self.present.into_iter().flat_map(Slice::addresses);
-        let moving =
-            present.filter(|address| !kept.contains(address) && everywhere.contains_key(address));
+        let moving = present
+            .filter(|address| !kept.contains(address) && address_counts.contains_key(address));
         let moving: BTreeSet<IpAddr> = moving.collect();
         MAX_ENDPOINTS.saturating_sub(self.endpoints.len() + moving.len())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
-use super::limits::NoteChange;
+use super::import_guard::NoteChange;
 use super::ownership::OwnerLabel;
 use super::present_objects::{Present, ServiceImport, Slice, holders_of};
 use crate::model::{

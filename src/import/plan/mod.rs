@@ -12,7 +12,7 @@
 //! identifies our objects; no other object is changed.
 //!
 //! An endpoint leaves an import only if the exports of its cluster were read completely (`Intent`), and all additions
-//! precede all removals ([`Stage`]). `limits` is the guard against mass deletion: it counts the endpoints that would
+//! precede all removals ([`Stage`]). `import_guard` is the guard against mass deletion: it counts the endpoints that would
 //! leave all imports of the cluster ([`Tally`]). A plan from the sources that [`hold`] returns removes nothing that the
 //! guard holds.
 
@@ -20,8 +20,8 @@ mod change;
 mod derived_service;
 mod endpoint_slices;
 mod held_back;
+mod import_guard;
 mod input;
-mod limits;
 mod ownership;
 mod present_objects;
 mod refused;
@@ -37,10 +37,12 @@ use derived_service::Derived;
 
 pub use change::{Change, Kind, ObjectRef, Stage, Write};
 pub use held_back::{Absent, EXCLUDED, Reason};
+pub use import_guard::{
+    GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints,
+};
 pub use input::{
     Exported, FailedWrite, ImportedEndpoint, NamespaceState, PlanInput, PortKey, Read, Sources,
 };
-pub use limits::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints};
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present_objects::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, name_of,

@@ -23,7 +23,7 @@ pub(super) struct SliceContext<'a> {
     pub input: &'a PlanInput<'a>,
     pub derived: Option<&'a Derived>,
     /// The addresses of the whole import.
-    pub everywhere: &'a AddressCounts,
+    pub address_counts: &'a AddressCounts,
     pub cluster: &'a ClusterId,
     pub family: Family,
 }
@@ -100,8 +100,9 @@ impl SliceContext<'_> {
             last.endpoints.iter().map(|endpoint| (endpoint.address(), endpoint)).collect();
         let mut endpoints = Vec::new();
         for endpoint in &present.endpoints {
-            let is_moving =
-                endpoint.address().is_some_and(|address| self.everywhere.contains_key(&address));
+            let is_moving = endpoint
+                .address()
+                .is_some_and(|address| self.address_counts.contains_key(&address));
             match staying.remove(&endpoint.address()) {
                 Some(last) => endpoints.push(last.clone()),
                 None if is_moving => endpoints.push(endpoint.clone()),

@@ -4,7 +4,7 @@
 //! only metrics that an alarm or the dashboard in template.yaml reads.
 
 #[cfg(test)]
-mod counting;
+mod value_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -221,7 +221,7 @@ impl ClusterReport {
     fn is_guarded_again(&self) -> bool {
         let of_imports = self.multi_cluster.as_ref().and_then(|member| member.guard.as_ref());
         let guards = [self.guard.as_ref(), of_imports].into_iter();
-        guards.filter_map(held).any(|guard| guard.later_look)
+        guards.filter_map(held).any(|guard| guard.needs_operator)
     }
 }
 
@@ -243,7 +243,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
          out clusters with `page: false`",
-        |report| paging(report).next().is_some().then(|| is_good(report)),
+        |report| full_syncs_that_page(report).next().is_some().then(|| is_good(report)),
     ),
     Metric::counted(
         "Unread",
@@ -256,7 +256,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         |report| Some(planned_changes(report)),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
-        Some(sum_of_paging(report, |cluster| {
+        Some(sum_unless_quiet(report, |cluster| {
             cluster.missing() + cluster.left_undone(Verb::Deregister)
         }))
     }),
@@ -280,7 +280,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     Metric::counted(
         "GuardHeldAgain",
         "clusters whose full sync holds a loss that an earlier full sync already found",
-        |report| Some(sum_of_paging(report, |cluster| usize::from(cluster.is_guarded_again()))),
+        |report| Some(sum_unless_quiet(report, |cluster| usize::from(cluster.is_guarded_again()))),
     ),
     Metric::counted("DroppedMessages", "messages without a valid scope", |report| {
         Some(report.dropped.len())
@@ -308,7 +308,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
 
 /// Returns the clusters that had a full sync and whose faults page. A run over all clusters also has the clusters that
 /// it could not read.
-fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
+fn full_syncs_that_page(report: &Report) -> impl Iterator<Item = &ClusterReport> {
     report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
 }
 
@@ -347,7 +347,7 @@ fn orphans(report: &Report) -> Option<usize> {
 }
 
 fn is_good(report: &Report) -> usize {
-    usize::from(paging(report).all(ClusterReport::is_complete))
+    usize::from(full_syncs_that_page(report).all(ClusterReport::is_complete))
 }
 
 fn planned_changes(report: &Report) -> usize {
@@ -355,7 +355,7 @@ fn planned_changes(report: &Report) -> usize {
     lines.filter(|line| line.outcome == Outcome::Planned).count()
 }
 
-fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
+fn sum_unless_quiet(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
     report.clusters.iter().filter(|cluster| !cluster.quiet).map(count).sum()
 }
 

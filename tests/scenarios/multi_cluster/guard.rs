@@ -106,7 +106,7 @@ async fn large_loss_of_another_cluster_is_held_and_noted_while_additions_go_on()
     for cluster in ["blue", "green"] {
         let guard = guard(&held, cluster);
         assert_eq!((guard.state, guard.loss, guard.instances), (GuardState::Held, 15, 16));
-        assert!(!guard.later_look);
+        assert!(!guard.needs_operator);
         let lines = held_back(&held, cluster);
         assert!(matches!(lines[..], [("api", "Guard", _), ("cart", "Guard", _)]), "{lines:?}");
     }
@@ -118,7 +118,7 @@ async fn large_loss_of_another_cluster_is_held_and_noted_while_additions_go_on()
     members.assert_settled().await;
     members.clock.advance(WAIT / 2);
     let again = sync(&members.function).await;
-    assert!(guard(&again, "green").later_look, "{}", in_full(&again));
+    assert!(guard(&again, "green").needs_operator, "{}", in_full(&again));
     assert_eq!(members.noted(), ["blue", "green"], "a new heartbeat keeps the note");
 
     members.clock.advance(WAIT / 2);

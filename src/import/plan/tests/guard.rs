@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::guard::{Extent, Guard, Loss};
-use crate::import::plan::limits::{Judgement, Part};
+use crate::import::plan::import_guard::{Judgement, Part};
 use crate::import::plan::{GuardedRun, HeldParts, ImportNote, NoteChange, Tally};
 use crate::model::{ClusterArn, ClusterId, GuardState, ServiceRef, SignedDuration, Timestamp};
 

@@ -53,13 +53,14 @@ pub fn code_block(text: &str) -> String {
 }
 
 /// Returns the value with each text and each key escaped for a terminal.
-pub fn clean(value: &Value) -> Value {
+pub fn escape_for_terminal(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(escape(text, Output::Terminal)),
-        Value::Array(items) => items.iter().map(clean).collect(),
+        Value::Array(items) => items.iter().map(escape_for_terminal).collect(),
         Value::Object(fields) => {
-            let fields =
-                fields.iter().map(|(key, value)| (escape(key, Output::Terminal), clean(value)));
+            let fields = fields
+                .iter()
+                .map(|(key, value)| (escape(key, Output::Terminal), escape_for_terminal(value)));
             Value::Object(fields.collect::<Map<_, _>>())
         }
         other => other.clone(),
@@ -69,7 +70,7 @@ pub fn clean(value: &Value) -> Value {
 /// Escapes a word and the space after it. A word that a forge may turn into a link, a mention or a reference becomes
 /// code: forges search for these words in the rendered text, which no longer has backslashes and entities.
 fn markdown_word(word: &str) -> String {
-    if !may_be_live(word) {
+    if !may_autolink(word) {
         return word.chars().map(markdown_letter).collect();
     }
     let (word, space) = word.strip_suffix(' ').map_or((word, ""), |word| (word, " "));
@@ -82,7 +83,7 @@ fn markdown_word(word: &str) -> String {
     parts.collect::<Vec<_>>().join("\\|") + space
 }
 
-fn may_be_live(word: &str) -> bool {
+fn may_autolink(word: &str) -> bool {
     let mut parts = word.split(|letter: char| !letter.is_alphanumeric());
     word.contains(['@', '#'])
         || word.contains("://")
@@ -195,6 +196,6 @@ mod tests {
         assert_eq!(escape_lines("a\n\u{1b}`\n", Output::CodeBlock), "a\n\\u{1b}'\n");
         assert_eq!(code_block("a\n```"), "```text\na\n'''\n```\n");
         let value = serde_json::json!({"a\n": ["b\n", 1, null]});
-        assert_eq!(clean(&value), serde_json::json!({"a\\n": ["b\\n", 1, null]}));
+        assert_eq!(escape_for_terminal(&value), serde_json::json!({"a\\n": ["b\\n", 1, null]}));
     }
 }

@@ -31,7 +31,7 @@ fn cluster() -> ClusterReport {
     ClusterReport { services: vec![service], lines, ..ClusterReport::default() }
 }
 
-fn guard(state: GuardState, later_look: bool) -> GuardReport {
+fn guard(state: GuardState, needs_operator: bool) -> GuardReport {
     GuardReport {
         state,
         loss: 20,
@@ -39,7 +39,7 @@ fn guard(state: GuardState, later_look: bool) -> GuardReport {
         share: 50,
         minimum: 10,
         first_seen: None,
-        later_look,
+        needs_operator,
         lifts_from: None,
         services: Vec::new(),
         detail: String::new(),
@@ -64,13 +64,13 @@ fn drift_is_counted_for_a_cluster_and_for_all() {
 
 #[test]
 fn only_the_loss_that_a_full_sync_holds_counts_as_guarded() {
-    for (state, later_look, expected) in [
+    for (state, needs_operator, expected) in [
         (GuardState::Held, false, (20, 0)),
         (GuardState::Held, true, (20, 1)),
         (GuardState::Lifted, true, (0, 0)),
         (GuardState::HeldByFullSync, true, (0, 0)),
     ] {
-        let guard = Some(guard(state, later_look));
+        let guard = Some(guard(state, needs_operator));
         let cluster = ClusterReport { guard, ..ClusterReport::default() };
         let held = counted(&cluster, &OF_CLUSTER, "GuardHeld");
         let report = Report::new(Mode::Sync, vec![cluster]);
