@@ -8,13 +8,14 @@ use proptest::sample::{select, subsequence};
 use serde_json::json;
 use tokio::task::spawn_local;
 
-use super::super::clusterset::{EXPORTED, Exporter, IMPORTS_ALONE, Life, foreign};
+use super::super::clusterset::{EXPORTED, Exporter, IMPORTS_ALONE, Life, OTHER_REGION, foreign};
 use super::super::oracle::clusterset::{derived, has_records};
 use super::super::play::Scene;
 use super::super::world::{CLUSTERS, NAMES, SHOP};
 use super::{Move, Table};
 use crate::fleet::OTHER_ACCOUNT;
 use crate::multi_cluster::{CLUSTER_ID, CLUSTERSET, IMPORT, MANAGED_BY, slices};
+use testbed::ACCOUNT;
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
 use testbed::function::TIMEOUT;
 use testbed::kubernetes::{Export, Fault, FaultKind};
@@ -397,7 +398,10 @@ fn other_cloud_map_is_shown() -> impl Strategy<Value = Move> {
         // Without its record a cluster is no member there either, and begins as one here.
         let is_known = !clusterset.has_lost_records && has_records(scene);
         let is_certain = scene.world.services.is_empty() && scene.runs.is_empty();
-        if is_known && is_certain && !clusterset.is_apart {
+        // A cluster without imports becomes a member there, too: the function then believes what that Cloud Map lacks.
+        let there = scene.fleet.sandbox.cloud_map_of(OTHER_REGION, ACCOUNT);
+        let is_unknown_there = there.namespaces().is_empty();
+        if is_known && is_certain && is_unknown_there && !clusterset.is_apart {
             scene.world.settings.clusters = ELSEWHERE;
             scene.deploy();
         }
