@@ -85,7 +85,7 @@ impl EnsuredServices {
     }
 
     /// Records the id of a service whose creation was refused because it already exists.
-    pub fn note_existing(&self, key: &ServiceKey, id: String) {
+    pub fn record_existing(&self, key: &ServiceKey, id: String) {
         self.already_existing
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -238,7 +238,9 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
         Outcome::Planned | Outcome::Applied => {
             log!(info, "{code}{}: {text}", in_place_phrase(place));
         }
-        Outcome::Unread if line.is_open() && !line.has_reason() => log!(error, "{word}: {text}"),
+        Outcome::Unread if line.is_unfinished() && !line.has_reason() => {
+            log!(error, "{word}: {text}");
+        }
         Outcome::Remark if line.sign == '!' => log!(warn, "{word}: {text}"),
         Outcome::KeptOut | Outcome::HeldBack if line.is_obstacle() => log!(warn, "{word}: {text}"),
         Outcome::KeptOut | Outcome::HeldBack | Outcome::Unread | Outcome::Remark => {
@@ -282,7 +284,7 @@ fn log_state(report: &ClusterReport, mode: Mode) {
 
 /// The Cloud Map services in which something was not read or not done.
 fn incomplete_services(report: &ClusterReport) -> BTreeSet<String> {
-    let is_incomplete = |service: &&ServiceReport| service.lines.iter().any(Line::is_open);
+    let is_incomplete = |service: &&ServiceReport| service.lines.iter().any(Line::is_unfinished);
     report.services.iter().filter(is_incomplete).map(ServiceReport::place).collect()
 }
 

@@ -40,7 +40,7 @@ impl Extent {
         }
     }
 
-    pub fn is_whole(self) -> bool {
+    pub fn is_full_sync(self) -> bool {
         matches!(self, Self::Everything | Self::Confirmed)
     }
 }

@@ -116,7 +116,7 @@ fn loss_is_past_the_guard_if_it_is_past_both_limits() {
 #[test]
 fn full_sync_is_whole_and_a_message_is_not() {
     let all = [Extent::Everything, Extent::Confirmed, Extent::Part];
-    assert_eq!(all.map(Extent::is_whole), [true, true, false]);
+    assert_eq!(all.map(Extent::is_full_sync), [true, true, false]);
 }
 
 /// Each row: when the loss of `web` was seen, with how many left; how many instances it loses and has left now; how many of

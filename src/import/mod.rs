@@ -121,7 +121,7 @@ impl Importing<'_> {
 
     /// Reports the imports of these names unchanged, for a policy that forbids changes.
     fn report_unchanged(&self, names: BTreeSet<ServiceRef>) -> Imported {
-        let is_told = self.guard.extent.is_whole() || !self.writes;
+        let is_told = self.guard.extent.is_full_sync() || !self.writes;
         let frozen_by = is_told.then_some(self.policy);
         let mut imported = Imported { frozen_by, ..Imported::default() };
         for name in names {
@@ -151,7 +151,7 @@ impl Importing<'_> {
 
     fn import(&self, members: &Members<'_>, name: ServiceRef) -> ImportRun<'_> {
         let present = self.objects.present(&name);
-        let exports = members.exports_for(&name, &self.importer, &present.holders());
+        let exports = members.exports_for(&name, &self.importer, &present.clusters());
         self.on(name, present, exports)
     }
 
@@ -270,7 +270,7 @@ impl ImportRun<'_> {
         let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
         // A full sync lists only objects with our label, so it misses another owner's Service under the derived name.
         // Without this read, every full sync would try to create the derived Service.
-        let may_stand = former_ips.is_some() && self.importing.guard.extent.is_whole();
+        let may_stand = former_ips.is_some() && self.importing.guard.extent.is_full_sync();
         loop {
             let families = kubernetes.service_families();
             let refused = self.refused_fields();

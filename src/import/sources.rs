@@ -98,7 +98,7 @@ impl<'a> Members<'a> {
     /// the cluster itself has.
     fn source(&self, cluster: &ClusterId) -> Source<'a> {
         let read = self.served.read.get(cluster);
-        match self.holder_of(cluster) {
+        match self.owner_of_id(cluster) {
             Some(holder) if self.served.is_exporter(holder) => {
                 Source::Cluster(read.filter(|read| read.arn == holder.cluster))
             }
@@ -125,7 +125,7 @@ impl<'a> Members<'a> {
 
     /// Returns the present id of the served cluster that holds a former id, if this run has read the cluster under it.
     fn present_id_of(&self, former: &ClusterId) -> Option<&'a ClusterId> {
-        let holder = self.holder_of(former).filter(|holder| self.served.is_exporter(holder))?;
+        let holder = self.owner_of_id(former).filter(|holder| self.served.is_exporter(holder))?;
         let mut others = self.served.read.iter().filter(|(id, _)| *id != former);
         others.find(|(_, read)| read.arn == holder.cluster).map(|(id, _)| id)
     }
@@ -134,7 +134,7 @@ impl<'a> Members<'a> {
     fn has_left(&self, former: &ClusterId) -> bool {
         self.present_id_of(former).is_some_and(|present| {
             let records = self.records.get(present);
-            self.holder_of(present) == self.holder_of(former)
+            self.owner_of_id(present) == self.owner_of_id(former)
                 && records.is_some_and(|records| !records.exports.is_empty())
         })
     }
@@ -145,7 +145,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the holder of a cluster id, from the cluster record as it was last read.
-    pub fn holder_of(&self, cluster: &ClusterId) -> Option<&Owner> {
+    pub fn owner_of_id(&self, cluster: &ClusterId) -> Option<&Owner> {
         let holder = self.records.get(cluster).and_then(|records| records.holder.as_ref());
         holder.or_else(|| self.read.holders.get(cluster))
     }

@@ -155,7 +155,7 @@ impl Line {
 
     /// Whether the line leaves something for the next run to do. An unread service with the sign `~` does not: nothing
     /// shows that the service is ours.
-    pub fn is_open(&self) -> bool {
+    pub fn is_unfinished(&self) -> bool {
         self.outcome.is_left_undone() || self.outcome == Outcome::Unread && self.sign == '!'
     }
 

@@ -176,7 +176,7 @@ impl<'a> GroupCalls<'a> {
             NewServiceId::Created(arn) => Ok(arn),
             NewServiceId::Exists(id) => {
                 if let Some(id) = id {
-                    self.results.services.note_existing(&place.key, id);
+                    self.results.services.record_existing(&place.key, id);
                 }
                 Err(Effect::Contested)
             }

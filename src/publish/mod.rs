@@ -207,7 +207,7 @@ impl<'a> Execution<'a> {
     /// Map: other clusters may have changed Cloud Map before a later one plans on it.
     fn start_of_read(&self, observation: &Observation) -> Instant {
         let observed = self.options.observed;
-        let is_shared = self.world.is_some() && observation.extent.is_whole();
+        let is_shared = self.world.is_some() && observation.extent.is_full_sync();
         if is_shared { observed.min(self.registry.created) } else { observed }
     }
 
@@ -337,7 +337,7 @@ impl<'a> Execution<'a> {
 /// Whether the removals of a judged plan get permits. A full sync gives none until this process has read each Cloud Map
 /// service that has instances: a removal may wait for an instance in a service that is still unread.
 fn may_remove(task: Task<'_>, observation: &Observation) -> bool {
-    !task.is_sync() || !observation.extent.is_whole() || observation.registry.is_whole()
+    !task.is_sync() || !observation.extent.is_full_sync() || observation.registry.is_whole()
 }
 
 /// The changes of a comparison that groups are to make.

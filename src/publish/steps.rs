@@ -226,7 +226,7 @@ impl Runner<'_> {
             .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
-        registry.note_changed(made.iter().map(|(planned, _)| &planned.change.place().key));
+        registry.record_changed(made.iter().map(|(planned, _)| &planned.change.place().key));
         if task.is_sync() {
             let answers = made.iter().map(|(planned, effect)| (&planned.change, effect.refused()));
             registry.refusals().note(answers, &self.group.observation);
@@ -245,7 +245,7 @@ impl Runner<'_> {
         let registry = self.execution.registry;
         match (change, effect) {
             (Change::CreateService { service, .. }, Effect::Created(arn)) => {
-                registry.note_created(service, arn);
+                registry.record_created(service, arn);
             }
             (Change::CreateNamespace { .. }, _) => registry.forget_namespaces(),
             (
@@ -254,7 +254,7 @@ impl Runner<'_> {
             ) if change.stage() == Stage::Register => {
                 // The next run may not be able to read the service of this instance.
                 let services = &self.group.observation.registry.services;
-                registry.note_registered(services.get(&change.place().key));
+                registry.record_registered(services.get(&change.place().key));
             }
             _ => {}
         }

@@ -55,7 +55,7 @@ impl Clusterset {
         self.selection = all.reduce(Selection::union);
         let id = &joined.member.cluster;
         let owner = joined.owner_of_records();
-        if self.served.members.contains_key(id) && !registry.is_holder(&joined.member, &owner) {
+        if self.served.members.contains_key(id) && !registry.owns_id(&joined.member, &owner) {
             return;
         }
         self.served.members.insert(id.clone(), joined.arn().clone());

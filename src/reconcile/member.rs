@@ -193,13 +193,13 @@ impl JoinedCluster<'_> {
     /// whether AWS's controller runs there, and the next run would take a Cloud Map without the record for the wrong
     /// one.
     pub fn is_member(&self, members: &sources::Members<'_>) -> bool {
-        members.holder_of(&self.member.cluster) == Some(&self.owner_of_records())
+        members.owner_of_id(&self.member.cluster) == Some(&self.owner_of_records())
     }
 
     /// Whether the cluster has imports, but a registry that was read lacks its record: it may be another Cloud Map.
     pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
         self.present_imports() == PresentImports::Present
-            && members.holder_of(&self.member.cluster).is_none()
+            && members.owner_of_id(&self.member.cluster).is_none()
             && !members.is_unread()
     }
 
@@ -209,8 +209,8 @@ impl JoinedCluster<'_> {
     }
 
     /// Returns the other cluster that holds the id of this one, which then exports and imports nothing.
-    pub fn other_holder<'m>(&self, members: &'m sources::Members<'_>) -> Option<&'m Owner> {
-        let holder = members.holder_of(&self.member.cluster);
+    pub fn other_id_owner<'m>(&self, members: &'m sources::Members<'_>) -> Option<&'m Owner> {
+        let holder = members.owner_of_id(&self.member.cluster);
         holder.filter(|holder| holder.cluster != *self.arn())
     }
 

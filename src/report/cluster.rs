@@ -46,7 +46,7 @@ impl ClusterReport {
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let is_read = self.unread == 0 || *selection == Selection::Everything;
         let is_concerned = |line: &Line| {
-            line.is_open()
+            line.is_unfinished()
                 && line.service.as_ref().is_none_or(|service| selection.contains(service))
         };
         self.error.is_none()
@@ -260,7 +260,7 @@ impl MultiClusterReport {
 
     /// Whether the report has an obstacle that may be gone in the next run without a person's help.
     pub fn has_failed(&self) -> bool {
-        self.lines.iter().any(|line| line.is_obstacle() && line.is_open())
+        self.lines.iter().any(|line| line.is_obstacle() && line.is_unfinished())
     }
 
     /// Whether an obstacle keeps the exports or imports of the cluster unchanged until a person acts.
@@ -292,7 +292,7 @@ impl MultiClusterReport {
 
     /// Returns the number of changes that are left to make, of failed reads, and 1 more if the cluster is frozen.
     pub(super) fn open(&self) -> usize {
-        let open = self.lines.iter().filter(|line| line.is_open() && line.code != EXPORTED);
+        let open = self.lines.iter().filter(|line| line.is_unfinished() && line.code != EXPORTED);
         open.count() + usize::from(self.is_frozen())
     }
 
@@ -394,7 +394,7 @@ impl Counts {
         let counter = match (&line.outcome, line.verb()) {
             (Outcome::KeptOut | Outcome::HeldBack, _) => &mut self.held_back,
             (Outcome::Undone { .. }, _) => &mut self.undone,
-            _ if line.is_open() => &mut self.failed,
+            _ if line.is_unfinished() => &mut self.failed,
             _ if line.code == EMPTIED => &mut self.emptied,
             (_, Some(Verb::CreateNamespace | Verb::Create)) => &mut self.created,
             (_, Some(Verb::Update)) => &mut self.updated,

@@ -125,7 +125,7 @@ impl PlannedService {
             for line in cluster.all_lines() {
                 if line.is_change() {
                     seen.open += 1;
-                } else if line.is_open() || line.outcome.is_held_back() {
+                } else if line.is_unfinished() || line.outcome.is_held_back() {
                     seen.obstacles.push(line.to_string());
                 }
             }

@@ -144,7 +144,7 @@ fn check_member(member: &Member) -> Vec<Check> {
 /// The failed check of an obstacle. Its fix is a retry if the obstacle is an error, otherwise a section of the
 /// documentation.
 fn failed(name: &'static str, obstacle: &Line) -> Check {
-    let fix = if obstacle.is_open() {
+    let fix = if obstacle.is_unfinished() {
         TRY_AGAIN
     } else {
         "docs/multi-cluster.md, section \"What stops it\""

@@ -190,7 +190,7 @@ impl Invocation<'_> {
         for (other, join) in joins {
             match join {
                 Ok(other) if other.member.clusterset == own.clusterset => members.push(other),
-                Err(obstacle) if obstacle.is_open() => silent.push(other.arn.clone()),
+                Err(obstacle) if obstacle.is_unfinished() => silent.push(other.arn.clone()),
                 _ => {}
             }
         }
@@ -226,7 +226,7 @@ impl Invocation<'_> {
         }
         let members = clusterset.members(&own.clusterset, self);
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
-        let holders = present.map(|present| present.holders()).unwrap_or_default();
+        let holders = present.map(|present| present.clusters()).unwrap_or_default();
         let known = &joined.merged_name(&members, name, &holders);
         // A plan writes no object, so there is nothing to read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();

@@ -89,7 +89,7 @@ impl Clustersets<'_> {
         let clusters = self.invocation.settings.clusters.iter().enumerate();
         let silent = clusters.filter(|(index, _)| match self.members.get(index) {
             Some(Ok(_)) => false,
-            Some(Err(obstacle)) => obstacle.is_open(),
+            Some(Err(obstacle)) => obstacle.is_unfinished(),
             None => true,
         });
         let silent = silent.map(|(_, cluster)| cluster.arn.clone());
@@ -135,6 +135,6 @@ impl Clustersets<'_> {
         }
         let stale_before = self.invocation.stale_before();
         let members = Members::new(&read, clusterset, &served, stale_before);
-        Some(importer.merged_name(&members, &name, &present.holders()))
+        Some(importer.merged_name(&members, &name, &present.clusters()))
     }
 }

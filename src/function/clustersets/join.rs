@@ -37,7 +37,7 @@ impl Function {
                 let cluster = &self.settings.clusters[index];
                 let asked = Instant::now();
                 let joined = invocation.join(cluster, &selection).await?;
-                let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_open());
+                let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_unfinished());
                 self.silent.note(index, asked, has_failed);
                 Some((index, joined))
             },

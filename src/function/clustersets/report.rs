@@ -81,7 +81,7 @@ impl Clustersets<'_> {
             return;
         }
         let obstacle = match (&members[&index], exported) {
-            (Err(obstacle), _) if !obstacle.is_open() => Line::clone(obstacle),
+            (Err(obstacle), _) if !obstacle.is_unfinished() => Line::clone(obstacle),
             (Ok(_), Some(Err(refused))) if refused.concerns_exports() => refused.into(),
             _ => return,
         };
@@ -98,7 +98,7 @@ impl Clustersets<'_> {
     ) {
         // A cluster that exports, or whose record was refused, already has a line about the other holder.
         let is_refused = joined.exports() || matches!(exported, Some(Err(_)));
-        let holder = joined.other_holder(known).filter(|_| !is_refused);
+        let holder = joined.other_id_owner(known).filter(|_| !is_refused);
         let taken = holder.map(|holder| Refused::taken(&joined.member.cluster, Some(holder)));
         report.lines.extend(taken.map(|taken| *Box::<Line>::from(taken)));
         if let Some(Ok(exported)) = &exported {
@@ -165,7 +165,7 @@ impl Clustersets<'_> {
         let affects_some_imports_only =
             |line: &Line| ["OtherOwner", "Policy"].contains(&&*line.code);
         let freezes_member = |line: &&mut Line| {
-            line.is_obstacle() && !line.is_open() && !affects_some_imports_only(line)
+            line.is_obstacle() && !line.is_unfinished() && !affects_some_imports_only(line)
         };
         let obstacle = lines.find(freezes_member).filter(|_| is_whole);
         let Some(obstacle) = obstacle else { return };

@@ -143,7 +143,7 @@ pub fn hold(input: &PlanInput<'_>, held: &HeldParts) -> Sources {
     let stay = |cluster: &ClusterId| {
         is_meant(cluster) && !input.sources.stays(cluster) && !leaves(cluster)
     };
-    for cluster in input.holders().into_iter().filter(stay) {
+    for cluster in input.clusters().into_iter().filter(stay) {
         let exported = sources.exported(&cluster);
         sources.by_cluster.insert(cluster, Read::Held(exported));
     }
@@ -275,7 +275,7 @@ impl Judgement {
 
     /// Whether the guard's note on the ServiceImport of a name is kept, written or removed.
     pub fn note(&self, run: &GuardedRun<'_>, name: &ServiceRef, tally: &Tally) -> NoteChange {
-        if !run.extent.is_whole() {
+        if !run.extent.is_full_sync() {
             return NoteChange::Keep;
         }
         let mut statuses = self.statuses();

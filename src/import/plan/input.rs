@@ -9,7 +9,7 @@ use super::change::{Change, Kind, ObjectRef, Stage};
 use super::held_back::Absent;
 use super::import_guard::NoteChange;
 use super::ownership::OwnerLabel;
-use super::present_objects::{Present, ServiceImport, Slice, holders_of};
+use super::present_objects::{Present, ServiceImport, Slice, clusters_of};
 use crate::model::{
     ClusterId, ClustersetService, Family, Protocol, RefusedField, ServiceRef, Timestamp,
 };
@@ -261,8 +261,8 @@ impl<'a> PlanInput<'a> {
     }
 
     /// The clusters with a part in the import: those in its status, and those with slices.
-    pub(super) fn holders(&self) -> BTreeSet<ClusterId> {
-        holders_of(self.import(), self.slices())
+    pub(super) fn clusters(&self) -> BTreeSet<ClusterId> {
+        clusters_of(self.import(), self.slices())
     }
 
     /// The slices that are ours.

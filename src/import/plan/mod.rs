@@ -165,7 +165,7 @@ impl Intent {
     /// endpoints. If the export of blue also ends in that run, the import would be deleted together with the IP that
     /// clients of green use.
     fn of_exports(input: &PlanInput<'_>) -> Self {
-        let holders = input.holders();
+        let holders = input.clusters();
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| input.sources.stays(cluster)).cloned().collect();
         let has_unknown_part = has_unknown_part(input);

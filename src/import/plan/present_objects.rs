@@ -182,13 +182,13 @@ impl Present {
     }
 
     /// The clusters with a part in the import, whoever owns the objects.
-    pub fn holders(&self) -> BTreeSet<ClusterId> {
-        holders_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))
+    pub fn clusters(&self) -> BTreeSet<ClusterId> {
+        clusters_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))
     }
 
     /// Adds the parts of the import to `parts`. The parts of served clusters have no endpoints.
     pub fn add_parts(&self, name: &ServiceRef, served: &Served, parts: &mut Parts) {
-        for cluster in self.holders() {
+        for cluster in self.clusters() {
             parts.entry((name.clone(), cluster)).or_default();
         }
         for slice in &self.slices {
@@ -235,7 +235,7 @@ impl Present {
 }
 
 /// The clusters with a part in an import: those in its status, and those with slices.
-pub(super) fn holders_of<'a>(
+pub(super) fn clusters_of<'a>(
     import: Option<&ServiceImport>,
     slices: impl Iterator<Item = &'a Slice>,
 ) -> BTreeSet<ClusterId> {

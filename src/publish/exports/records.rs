@@ -306,7 +306,7 @@ impl OwnRecords<'_> {
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
         if failure.is_none() && self.has_cluster_record() {
-            self.world.registry.note_holder(self.member, &self.world.owner);
+            self.world.registry.record_id_owner(self.member, &self.world.owner);
         }
         if failure.is_some() {
             let read = self.world.observe_records(None, self.member, None).await?;

@@ -365,7 +365,7 @@ impl<'a> GroupSync<'a> {
     }
 
     /// Adds the service of a creation to the observation, without instances.
-    fn note_created(&mut self, creation: &Change, arn: String) {
+    fn record_created(&mut self, creation: &Change, arn: String) {
         let Change::CreateService { place, service } = creation else { return };
         let created = CloudMapService::created(arn, service.name.as_str(), service.kind);
         self.results.created.insert(place.key.clone(), created.clone());
@@ -409,12 +409,12 @@ impl<'a> GroupSync<'a> {
             Effect::Contested => self.contested.push(planned),
             Effect::Outdated => self.outdated.push(planned),
             Effect::Created(arn) => {
-                self.note_created(change, arn);
+                self.record_created(change, arn);
                 self.created.insert(change.place().key.clone());
                 self.settle(planned, Ok(Outcome::Applied));
             }
             // It is no change of this group. Others register in the service, so it is read again like any other.
-            Effect::Exists(arn) => self.note_created(change, arn),
+            Effect::Exists(arn) => self.record_created(change, arn),
             // Cloud Map has refused a change that needs no further capacity, so the capacity cannot show the reason.
             Effect::Full(message) if !matches!(change, Change::Register { .. }) => {
                 self.settle(planned, Err(Reason::QuotaExceeded(message)));

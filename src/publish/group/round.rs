@@ -101,7 +101,7 @@ impl GroupSync<'_> {
     pub fn observed(&mut self, read: Observation) {
         let plan = self.task.plan(&read);
         self.observation = read;
-        self.note_found();
+        self.record_found();
         // The plan of a group never has a note, so a contested note is kept, and made on the instance as it is then.
         let is_note = |planned: &mut PlannedChange| planned.change.is_note();
         self.notes.extend(self.contested.extract_if(.., is_note));
@@ -116,7 +116,7 @@ impl GroupSync<'_> {
     }
 
     /// Records the Cloud Map services that another writer created first, as they were read since.
-    fn note_found(&mut self) {
+    fn record_found(&mut self) {
         for planned in &self.contested {
             let key = &planned.change.place().key;
             if planned.change.stage() == Stage::Create

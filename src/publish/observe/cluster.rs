@@ -35,7 +35,7 @@ impl World<'_> {
         let desired = match self.owner.flow {
             Flow::Annotations => desired,
             // The exports were read without Cloud Map, so their names are noted only now.
-            Flow::Exports => self.note_claims(desired, self.registry.first_namespaces().await?),
+            Flow::Exports => self.record_claims(desired, self.registry.first_namespaces().await?),
         };
         let registry = self.registry.read().await?;
         let mut observation = self.observation(selection, desired, registry);
@@ -130,17 +130,17 @@ impl World<'_> {
         let all = &Selection::Everything;
         let (claims, namespaces) =
             tokio::join!(self.claims_of(all), self.registry.first_namespaces());
-        Ok(self.note_claims(claims?, namespaces?))
+        Ok(self.record_claims(claims?, namespaces?))
     }
 
     /// Makes later reads begin with the Cloud Map services of the claimed names.
-    fn note_claims(&self, claims: Desired, namespaces: Namespaces) -> Desired {
+    fn record_claims(&self, claims: Desired, namespaces: Namespaces) -> Desired {
         let all = &Selection::Everything;
         let registry = Registry { namespaces, ..Registry::default() };
         let mut read = self.observation(all, claims, registry);
         namespaces::expect_missing(&mut read);
         let read = read.decided(all);
-        self.registry.note_claims(read.holders.keys());
+        self.registry.record_claims(read.holders.keys());
         read.desired
     }
 

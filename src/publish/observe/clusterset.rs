@@ -290,7 +290,7 @@ impl SharedRegistry {
     ///
     /// # Errors
     /// Returns an error if services could not be listed to the end.
-    pub(super) async fn read_holders(&self, namespaces: &Namespaces) -> Result<(), Failure> {
+    pub(super) async fn read_id_owners(&self, namespaces: &Namespaces) -> Result<(), Failure> {
         let of_all = &Served::default();
         let names = namespaces.values().map(|namespace| &namespace.name);
         let clustersets: BTreeSet<ClustersetId> =

@@ -88,7 +88,7 @@ impl OwnNames {
 
     fn end_own_lists(&self, registry: &SharedRegistry) {
         self.lock().own_listed = true;
-        self.note_end(registry);
+        self.record_end(registry);
     }
 
     fn end_lists(&self) {
@@ -102,13 +102,13 @@ impl OwnNames {
                 open.others = open.others.saturating_sub(1);
             }
         }
-        self.note_end(registry);
+        self.record_end(registry);
     }
 
-    fn note_end(&self, registry: &SharedRegistry) {
+    fn record_end(&self, registry: &SharedRegistry) {
         let open = self.lock();
         if open.own_listed && open.own.is_empty() && open.others >= Self::FEW {
-            registry.note_own_names_read();
+            registry.record_own_names_read();
         }
     }
 

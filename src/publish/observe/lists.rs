@@ -94,7 +94,7 @@ impl SharedRegistry {
         future::try_join_all(lists).await?;
         let mut mirror = self.memory.mirror();
         for namespace in unlisted {
-            mirror.note_list_calls(&namespace.id, calls.count());
+            mirror.record_list_calls(&namespace.id, calls.count());
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl SharedRegistry {
             Ok(start) => start,
             Err(ListProblem::List(error)) => return Err(Arc::new(error)),
             Err(ListProblem::Service(error)) => {
-                self.note_problem(&error);
+                self.record_problem(&error);
                 return Ok(namespaces);
             }
         };
@@ -219,9 +219,9 @@ impl SharedRegistry {
     }
 
     /// Logs why the namespaces are listed one by one. If GetService was denied, it is not called again for a while.
-    pub(super) fn note_problem(&self, error: &Error) {
+    pub(super) fn record_problem(&self, error: &Error) {
         if error.class == Class::Denied {
-            self.memory.mirror().note_denial(self.began.at);
+            self.memory.mirror().record_denial(self.began.at);
         }
         let error = chain(error);
         tracing::info!(
@@ -231,7 +231,7 @@ impl SharedRegistry {
 
     /// Remembers a created service, and counts the first instance that it will have. The next invocation knows the
     /// service before a list shows it.
-    pub fn note_created(&self, service: &NewService, arn: &str) {
+    pub fn record_created(&self, service: &NewService, arn: &str) {
         let NewService { namespace, name, kind, ttl, routing_policy } = service;
         // A namespace that was created in this run has its name as its id.
         let id = namespace.arn.as_ref().and_then(|reference| reference.rsplit('/').next());
@@ -248,7 +248,7 @@ impl SharedRegistry {
         let key = ServiceKey::new(&namespace, name.as_str());
         let mut mirror = self.memory.mirror();
         let began = mirror.take_moment(self.began.at);
-        mirror.note_created(key, created, began);
+        mirror.record_created(key, created, began);
     }
 }
 

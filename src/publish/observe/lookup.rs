@@ -138,7 +138,7 @@ impl SharedRegistry {
             if let Some(reading) = mirror.read_since(key, since) {
                 reading.clone().fill(service);
             } else {
-                mirror.note_begun(key, began);
+                mirror.record_begun(key, began);
                 older.push(ServiceToRead::new(key, service));
             }
         }
@@ -205,7 +205,7 @@ impl SharedRegistry {
                     self.memory.mirror().keep_entry(key, &service, began);
                 }
                 Ok(_) => self.memory.mirror().drop_entry(key),
-                Err(error) if error.class == Class::Denied => self.note_problem(&error),
+                Err(error) if error.class == Class::Denied => self.record_problem(&error),
                 Err(error) => return Err(Arc::new(error)),
             }
         }

@@ -182,7 +182,7 @@ impl Mirror {
     }
 
     /// Keeps the number of calls that the last list of a namespace took.
-    pub fn note_list_calls(&mut self, namespace: &str, calls: ListCalls) {
+    pub fn record_list_calls(&mut self, namespace: &str, calls: ListCalls) {
         if let Some(list) = self.lists.get_mut(namespace) {
             list.calls = calls;
         }
@@ -195,7 +195,7 @@ impl Mirror {
             !self.is_listed_since(&key.namespace, since) && !self.services.contains_key(key)
         });
         for key in &*keys {
-            self.note_list_calls(&key.namespace, ListCalls::default());
+            self.record_list_calls(&key.namespace, ListCalls::default());
         }
     }
 
@@ -341,7 +341,7 @@ impl Mirror {
     }
 
     /// Records that a group begins to read the instances of a service.
-    pub fn note_begun(&mut self, key: &ServiceKey, at: Moment) {
+    pub fn record_begun(&mut self, key: &ServiceKey, at: Moment) {
         if let Some(entry) = self.services.get_mut(key) {
             entry.begun = at;
         }
@@ -405,7 +405,7 @@ impl Mirror {
     }
 
     /// Keeps a service that this process has created, under the id of its namespace.
-    pub fn note_created(&mut self, key: ServiceKey, service: CloudMapService, at: Moment) {
+    pub fn record_created(&mut self, key: ServiceKey, service: CloudMapService, at: Moment) {
         self.created.insert(key, (service, at));
     }
 
@@ -449,7 +449,7 @@ impl Mirror {
         self.denied.is_some_and(|at| now.duration_since(at) < DENIAL_STANDS)
     }
 
-    pub fn note_denial(&mut self, now: Timestamp) {
+    pub fn record_denial(&mut self, now: Timestamp) {
         self.denied = Some(now);
     }
 
@@ -549,8 +549,8 @@ mod tests {
         let start = mirror.take_moment(at);
         mirror.keep_entry(&key("stays"), &service("stays"), start);
         let created = mirror.take_moment(at);
-        mirror.note_created(key("early"), service("early"), before);
-        mirror.note_created(key("new"), service("new"), created);
+        mirror.record_created(key("early"), service("early"), before);
+        mirror.record_created(key("new"), service("new"), created);
         assert!(mirror.listed(&key("gone")).is_some());
 
         mirror.end_list("ns-1", start);

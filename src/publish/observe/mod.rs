@@ -332,7 +332,7 @@ impl World<'_> {
         let Self { registry, owner, .. } = self;
         let known = registry.known().await;
         if known.is_none() && asks_all {
-            registry.read_holders(&registry.some_namespaces().await?).await?;
+            registry.read_id_owners(&registry.some_namespaces().await?).await?;
         }
         let others = registry.memory.ids_of(owner).into_iter().filter(|id| id != member);
         let others: Vec<Member> = others.collect();
@@ -344,7 +344,7 @@ impl World<'_> {
             let mut services = read.keys_of_records(&id).filter_map(|key| read.services.get(&key));
             if !services.any(|service| service.unreadable.is_some() || owner.has_instance(service))
             {
-                registry.memory.forget_holder(&id);
+                registry.memory.forget_id_owner(&id);
             }
         }
         let own: BTreeSet<ServiceKey> = read.keys_of_records(member).collect();
@@ -390,7 +390,7 @@ impl SharedRegistry {
     }
 
     /// Whether a cluster is the last known holder of an id.
-    pub fn is_holder(&self, member: &Member, owner: &Owner) -> bool {
+    pub fn owns_id(&self, member: &Member, owner: &Owner) -> bool {
         self.holders(&member.clusterset).get(&member.cluster) == Some(owner)
     }
 
@@ -400,8 +400,8 @@ impl SharedRegistry {
     }
 
     /// Notes that a cluster has written its record, and so holds the id.
-    pub fn note_holder(&self, member: &Member, owner: &Owner) {
-        self.memory.note_holder(member.clone(), owner.clone());
+    pub fn record_id_owner(&self, member: &Member, owner: &Owner) {
+        self.memory.record_id_owner(member.clone(), owner.clone());
         self.written().insert(member.clone());
     }
 

@@ -136,7 +136,7 @@ impl SharedRegistry {
     }
 
     /// Notes the names that a cluster of this invocation claims, so that their services are read before others.
-    pub(super) fn note_claims<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
+    pub(super) fn record_claims<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
         self.own().extend(keys.cloned());
     }
 
@@ -145,7 +145,7 @@ impl SharedRegistry {
     }
 
     /// Makes the next invocation read these services first, since this one has changed them or tried to.
-    pub fn note_changed<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
+    pub fn record_changed<'a>(&self, keys: impl Iterator<Item = &'a ServiceKey>) {
         self.memory.mirror().outdate(keys);
     }
 
@@ -154,7 +154,7 @@ impl SharedRegistry {
     }
 
     /// Remembers a service in which this process registered, or may have registered.
-    pub fn note_registered(&self, service: Option<&CloudMapService>) {
+    pub fn record_registered(&self, service: Option<&CloudMapService>) {
         self.memory.known().ours.extend(service.map(|service| service.arn.clone()));
     }
 
@@ -191,7 +191,7 @@ impl SharedRegistry {
         *self.own_read.wait().await
     }
 
-    pub(super) fn note_own_names_read(&self) {
+    pub(super) fn record_own_names_read(&self) {
         _ = self.own_read.set(true);
     }
 
@@ -339,12 +339,12 @@ impl Memory {
     }
 
     /// Forgets the holder of an id that a cluster has given up.
-    pub(super) fn forget_holder(&self, member: &Member) {
+    pub(super) fn forget_id_owner(&self, member: &Member) {
         self.known().holders.remove(member);
     }
 
     /// Remembers the holder of an id, which has written its cluster record.
-    pub(super) fn note_holder(&self, member: Member, owner: Owner) {
+    pub(super) fn record_id_owner(&self, member: Member, owner: Owner) {
         self.known().holders.insert(member, owner);
     }
 

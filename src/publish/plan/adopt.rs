@@ -128,7 +128,7 @@ impl Adoption {
         let is_first = observation.look != Look::Group;
         let of_sync = super::plan(if is_first { &after } else { observation });
         adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
-        adopting.note_foreign(&after);
+        adopting.count_foreign(&after);
         adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
         adopting.adopted_on(observation)
     }
@@ -218,7 +218,7 @@ impl Plan {
 
     fn adopted_on(mut self, observation: &Observation) -> Self {
         self.restrict(observation.rules.policy);
-        self.note_present(&observation.registry);
+        self.count_present(&observation.registry);
         self.in_order()
     }
 

@@ -104,10 +104,10 @@ fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
     let mut plan = plan_before_guard(observation, fates);
     guard::apply_guard(observation, &mut plan);
     if observation.look != Look::Group {
-        plan.note_unread(observation);
+        plan.count_unread(observation);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
-    plan.note_present(&observation.registry);
+    plan.count_present(&observation.registry);
     plan.add_namespaces();
     plan.in_order()
 }
@@ -123,7 +123,7 @@ fn plan_before_guard(observation: &Observation, fates: Option<Fates>) -> Plan {
     }
     let compared = plan.add_names(observation);
     removals::removals(observation, &compared, &mut plan);
-    plan.note_foreign(observation);
+    plan.count_foreign(observation);
     plan.restrict(observation.rules.policy);
     capacity::fit(observation, &compared, &mut plan);
     plan.create_services(observation);

@@ -36,7 +36,7 @@ struct Ambiguous<'a> {
 /// No other sign decides. Say the pods of shop/web go to zero, in a namespace that another account shares and that
 /// callers query: if the function's own namespace were preferred, the pods would come back in the wrong namespace.
 pub fn choose(observation: &Observation) -> ChosenNamespaces {
-    let is_part = !observation.extent.is_whole() || !observation.registry.is_whole();
+    let is_part = !observation.extent.is_full_sync() || !observation.registry.is_whole();
     let mut chosen = ChosenNamespaces::new();
     let mut registered = None;
     for ambiguous in ambiguous(observation) {
@@ -132,7 +132,7 @@ fn only_with_service<'a>(
 /// tell.
 pub fn remark(observation: &Observation, service: &ServiceRef) -> Option<Reason> {
     let mut chosen = observation.desired.namespaces.get(service)?.iter();
-    if !observation.extent.is_whole() || !observation.registry.is_whole() {
+    if !observation.extent.is_full_sync() || !observation.registry.is_whole() {
         return None;
     }
     let claims = observation.desired.claims(service)?;

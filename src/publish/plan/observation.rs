@@ -316,7 +316,7 @@ impl Plan {
     }
 
     /// Counts the instances of other owners under every name that an affected Service holds or a change is about.
-    pub(super) fn note_foreign(&mut self, observation: &Observation) {
+    pub(super) fn count_foreign(&mut self, observation: &Observation) {
         let Observation { holders, affected, .. } = observation;
         let claimed = holders.with_holders().filter(|(_, holder)| affected.contains(*holder));
         let changed = self.changes.values().flatten().map(|change| &change.place().key);
@@ -333,7 +333,7 @@ impl Plan {
     }
 
     /// Counts the registered instances in each service with changed or unchanged instances.
-    pub(super) fn note_present(&mut self, registry: &Registry) {
+    pub(super) fn count_present(&mut self, registry: &Registry) {
         for change in self.changes.values().flatten() {
             self.unchanged.entry(change.place().clone()).or_default();
         }

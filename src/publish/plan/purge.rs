@@ -26,7 +26,7 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
             plan.add(instance.service, change);
         }
     }
-    plan.note_foreign(observation);
-    plan.note_present(&observation.registry);
+    plan.count_foreign(observation);
+    plan.count_present(&observation.registry);
     plan.in_order()
 }

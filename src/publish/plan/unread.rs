@@ -77,7 +77,7 @@ impl Plan {
     }
 
     /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
-    pub(super) fn note_unread(&mut self, observation: &Observation) {
+    pub(super) fn count_unread(&mut self, observation: &Observation) {
         let unreadable =
             self.held_back.iter().filter(|line| matches!(line.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|line| line.place.clone()).collect();
