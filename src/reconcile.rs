@@ -161,8 +161,8 @@ impl Invocation<'_> {
         Ok(Connection { kubernetes, ..connection })
     }
 
-    /// Whether the run reads as much of Cloud Map as there is time for: a person waits for its answer, or it is a dry
-    /// run.
+    /// Whether the run reads as much of Cloud Map as there is time for: a plan, a dry run, a purge, an adoption, a
+    /// confirmed loss, or a sync with `fresh`.
     pub(crate) fn reads_without_budget(&self) -> bool {
         self.mode != Mode::Sync || self.adoption.is_some() || self.confirmed || self.is_fresh
     }
@@ -181,8 +181,8 @@ impl Invocation<'_> {
         Ok(self.deadline.until_stop(read).await?.map_err(observe::Error::from)?)
     }
 
-    /// Returns the number of Services of a cluster that claim names for their instances. Afterwards the Cloud Map
-    /// services of these names are read before others.
+    /// Returns the number of Services of a cluster that claim names for their instances. Later reads of
+    /// `registry` begin with these names.
     ///
     /// # Errors
     /// Returns an error if the cluster or the namespaces of Cloud Map could not be read.

@@ -80,8 +80,8 @@ impl Invocation<'_> {
             let read = self.read_in_time(registry.read()).await;
             has_exported |= read.is_ok_and(|read| self.has_clusterset_instances(arn, &read));
         }
-        // Imports are deleted before the cluster's record. If the purge stopped in between in the opposite order, a
-        // cluster with imports but without a record would be held back until a person acts.
+        // In the opposite order, a purge that stops halfway would leave imports without a cluster record, and such a
+        // cluster is held back until a person acts.
         let multi_cluster = match configured {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,

@@ -65,7 +65,7 @@ pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
 }
 
 /// The clusters of a clusterset that the function serves. If the function publishes the exports of a cluster, the
-/// cluster itself is the only source of its exports: the function never asks Cloud Map what it exports.
+/// cluster itself is the only source of its exports: the function never reads them from Cloud Map.
 #[derive(Debug, Default)]
 pub struct Served {
     /// `OWNER_ID` of the function.
@@ -88,12 +88,12 @@ impl Served {
         holder.id == self.owner_id && self.exporters.contains(&holder.cluster)
     }
 
-    /// Whether one of the exporters states a cluster id.
+    /// Whether the cluster that states this id is an exporter.
     pub fn exports(&self, id: &ClusterId) -> bool {
         self.members.get(id).is_some_and(|arn| self.exporters.contains(arn))
     }
 
-    /// Whether a cluster that takes part in this run states a cluster id.
+    /// Whether the cluster that states this id takes part in this run.
     pub fn takes_part(&self, id: &str) -> bool {
         ClusterId::parse(id).is_some_and(|id| self.members.contains_key(&id))
     }

@@ -21,7 +21,8 @@ use crate::model::{Family, Kind, SignedDuration, Timestamp};
 const EXCLUSION_TTL: SignedDuration = SignedDuration::from_mins(10);
 /// How long the answer of a server about the APIs that it serves is cached.
 const SERVED_TTL: Duration = Duration::from_mins(5);
-/// How long a sync of single Services uses the cached value of a `ClusterProperty`: a cluster keeps its id for life.
+/// How long a targeted sync uses the cached value of a `ClusterProperty`. The value hardly ever changes, but a new one
+/// must take effect soon.
 const PROPERTY_TTL: Duration = Duration::from_mins(1);
 
 /// Keys with the time of the last refusal or write of each.

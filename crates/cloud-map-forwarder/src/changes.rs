@@ -60,7 +60,7 @@ impl Changes {
         self.watched.keys().copied()
     }
 
-    /// Records an event, and returns the places that need a message. The first list of a watch returns no Service. When
+    /// Records an event, and returns the scopes to send. The first list of a watch returns no Service. When
     /// the first lists of all watches are complete, it returns the whole cluster, since earlier changes are unknown.
     pub fn record(&mut self, watch: Watch, seen: Event<WatchedObject>) -> Vec<SyncScope> {
         let was_listed = self.watched.get(&watch).is_some_and(|objects| objects.listed);
@@ -96,7 +96,7 @@ impl Changes {
     }
 }
 
-/// Converts an event of any Service into the event of an annotated Service.
+/// Sets each object's `service` to its own key, so that Services without our annotation are kept, too.
 fn with_own_name(seen: Event<WatchedObject>) -> Event<WatchedObject> {
     let named =
         |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };

@@ -65,8 +65,8 @@ impl Clustersets<'_> {
         }
     }
 
-    /// Writes the reason why a whole cluster is held back on each of its exports, if it concerns exports. Only a full
-    /// sync does, since a message may find another reason.
+    /// Writes to each export of a cluster the reason why the whole cluster is held back, if the reason concerns
+    /// exports. Only a full sync writes it: a targeted sync may see a different reason.
     async fn write_obstacle(
         &self,
         index: usize,

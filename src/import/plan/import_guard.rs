@@ -6,8 +6,8 @@
 //! The part of each exporter is also measured on its own. If one of ten equal exporters answers with an empty list, its
 //! importers lose only a tenth of all their endpoints.
 //!
-//! A held loss is noted on its ServiceImport ([`ImportNote`]). A later run that sees the same loss lets it pass. The
-//! note is removed after the loss was carried out, or with the import.
+//! A held loss is noted on its ServiceImport ([`ImportNote`]). A full sync that sees the same loss after
+//! `GUARD_WAIT` lets it pass. The note is removed after the loss was carried out, or with the import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -76,8 +76,8 @@ impl Tally {
         Self {
             parts: parts.collect(),
             present: input.import().map_or(0, |_| others(&before).max(1)),
-            // If the import stays, the name is still exported, so its export was scaled down: its cluster reports it,
-            // or Cloud Map has answered for each endpoint by id that it does not exist.
+            // If the import stays, the loss was read: either the exporting cluster has fewer endpoints, or Cloud Map
+            // has none of the missing instances by their ids. If the import ends, the loss is only inferred.
             loss: Loss { lost, left: others(ready), was_read: !ends, has_room },
             unread: count(&before, |cluster| cluster != own && input.sources.is_unread(cluster)),
             endpoints: count(ready, |_| true),
@@ -131,8 +131,8 @@ fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
     ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, count)| count).sum()
 }
 
-/// Returns the sources of an import with the guard's held parts marked: none of their endpoints leaves the import. The
-/// part of the importing cluster is marked only if no cluster exports the name.
+/// Marks the parts of an import that the guard holds, so that the plan removes none of their endpoints. The part of the
+/// importing cluster is held only if no cluster exports the name.
 pub fn hold(input: &PlanInput<'_>, held: &HeldParts) -> Sources {
     let mut sources = input.sources.clone();
     let leaves = |cluster: &ClusterId| input.merged.is_some() && cluster == input.importer;

@@ -93,8 +93,8 @@ impl SliceContext<'_> {
         State { labels: self.labels(), refused: self.refused(), ports, endpoints }
     }
 
-    /// Returns the final state, with the endpoints that move to another slice, the former names of ports, and the label
-    /// of a derived Service that will be deleted.
+    /// Returns the state between the additions and the removals: the final state, with the endpoints that move to
+    /// another slice, the former names of ports, and the label of a derived Service that will be deleted.
     fn transition(&self, present: &State, last: &State, packed: &Packed<'_>) -> State {
         let mut staying: BTreeMap<Option<IpAddr>, &SliceEndpoint> =
             last.endpoints.iter().map(|endpoint| (endpoint.address(), endpoint)).collect();
@@ -118,8 +118,8 @@ impl SliceContext<'_> {
         State { labels, refused, ports, endpoints }
     }
 
-    /// Returns the ports, with renamed ports under their former names as well. If the new name of a port is the former
-    /// name of another port, it is added only with the removals.
+    /// Returns the ports, with renamed ports under their former names as well. A new name
+    /// that is still the former name of another port is added only with the removals.
     fn ports_in_transition(&self, packed: &Packed<'_>) -> PortSet {
         let ports = &packed.ports;
         if packed.is_leaving {
@@ -192,9 +192,6 @@ pub(super) fn deletion(input: &PlanInput<'_>, slice: &Slice) -> Change {
     Change::deletion(object, &detail)
 }
 
-// The fields of a slice that the plan decides, before and after a change. The difference of two states is a patch and
-// the text of the change.
-
 /// The label with the name of the import. CoreDNS finds the slices of an import by it.
 const IMPORT: &str = "multicluster.kubernetes.io/service-name";
 pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
@@ -235,7 +232,7 @@ impl State {
     fn json(&self) -> Value {
         let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
         let mut metadata = json!({"labels": self.labels});
-        // Includes an empty map: a patch from a map to no map would remove the annotations of other writers.
+        // Always writes `annotations`, even if empty: a patch from a map to no map would remove those of other writers.
         let annotations = json!({REFUSED: self.refused});
         metadata["annotations"] = change::without_empty(annotations);
         json!({"metadata": metadata, "ports": self.ports, "endpoints": endpoints})

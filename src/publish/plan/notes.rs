@@ -26,7 +26,7 @@ pub type OwnInstances<'a> = BTreeMap<ServiceRef, Vec<(InstanceKey, &'a Attribute
 struct Removal {
     /// The Service for which it is planned.
     planned_for: ServiceRef,
-    /// Whether it waits for something.
+    /// Whether it waits for another change, so that it may not happen in this run.
     waits: bool,
 }
 
@@ -128,9 +128,9 @@ impl<'a> NoteChanges<'a> {
         !self.is_removed(at) && !self.passed_on.contains(at)
     }
 
-    /// Plans the note of a Service's loss, in place of all its other notes, on an instance for which `may_be_at` is
-    /// true: one that has a note, else one whose removal the guard holds, with which the note later goes. Returns false
-    /// if no such instance has room, or if the policy does not allow the note.
+    /// Plans the note of a Service's loss on one of the instances that `may_be_at` accepts, and takes off the Service's
+    /// other notes. Prefers an instance that already has a note, then one whose removal the guard holds: the note
+    /// disappears with it. Returns false if no such instance has room, or if the policy does not allow the note.
     pub fn add(
         &self,
         service: &ServiceRef,
@@ -211,8 +211,8 @@ fn passes_on(observation: &Observation, change: &Change) -> bool {
     present.and_then(|present| owner.service_of(present)) != owner.service_of(attributes)
 }
 
-/// The attributes that write a note on an instance as Cloud Map has it; `None` if the instance no longer belongs to the
-/// Service.
+/// Returns the present attributes of an instance with the note set, or taken off if `text` is `None`. Returns `None` if
+/// the instance no longer belongs to the Service.
 pub fn with_note(
     owner: &Owner,
     service: &ServiceRef,
@@ -234,7 +234,8 @@ fn has_room(attributes: &Attributes, text: &str) -> bool {
     noted.beyond_limits().is_none()
 }
 
-/// The longest entry of a Service in a note. A Service wants at most 5,000 instances, and may have had more.
+/// The longest entry of a note: a space, the hash of a Service, and how many instances the loss would leave. A
+/// Service wants at most 5,000 instances, and may have had more.
 const LONGEST_ENTRY: &str = " 3fa9c1+20000";
 
 /// Sets the note of an instance, or takes it off.

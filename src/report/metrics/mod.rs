@@ -189,7 +189,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
     ),
     Metric::counted(
         "ClustersetUnfinished",
-        "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and a member whose exports or imports an obstacle keeps as they are",
+        "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and 1 if an obstacle freezes the member",
         |cluster| cluster.multi_cluster.as_ref().map(MultiClusterReport::open),
     ),
 ];
@@ -247,12 +247,12 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     ),
     Metric::counted(
         "Unread",
-        "`unread` of the cluster with the most [unread services](docs/runbook.md#unread-services); written only above 0",
+        "the largest number of [unread services](docs/runbook.md#unread-services) of one cluster; written only above 0",
         unread,
     ),
     Metric::counted(
         "PlannedChanges",
-        "drift found and kept: all changes that a dry run would make",
+        "the changes that a dry run found necessary and did not make",
         |report| Some(planned_changes(report)),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
@@ -288,7 +288,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     Metric::counted(
         "Orphans",
         "instances of [clusters that are not configured](docs/operations.md#clusters-that-are-gone); of several Cloud Maps the \
-         most of one",
+         largest number in one",
         orphans,
     ),
     Metric::counted(
