@@ -99,6 +99,10 @@ pub fn apply_guard(observation: &Observation, plan: &mut Plan) {
     let verdict = measure.judge(&run, &losses, &sightings);
     let held = verdict.as_ref().map(|verdict| take_held(observation, verdict, plan));
     let held = held.unwrap_or_default();
+    let is_held = |service: &ServiceRef| {
+        verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))
+    };
+    leave_kept_names(observation, is_held, plan);
     let mut without_note = BTreeSet::new();
     if measure.extent != Extent::Part {
         let notes = NoteChanges::new(observation, plan, &held);
@@ -109,9 +113,6 @@ pub fn apply_guard(observation: &Observation, plan: &mut Plan) {
         // loss.
         let is_final = verdict.is_some() || !depends_on_additions(observation, plan);
         if is_final && measure.unread == 0 {
-            let is_held = |service: &ServiceRef| {
-                verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))
-            };
             notes.take_all_off(|service| !is_held(service), plan);
         }
     }
@@ -141,6 +142,28 @@ fn take_held(observation: &Observation, verdict: &Verdict, plan: &mut Plan) -> V
         !passes
     };
     plan.take(is_held).into_iter().map(|(_, change)| change).collect()
+}
+
+/// Leaves removals under a name that is kept for a Service to the next full sync, if the guard no longer holds that
+/// Service. No claimant of the name is compared in this run, so none would be registered before the name is empty. The
+/// run takes the note off, and in the next one the name has a holder.
+///
+/// Say the guard holds the losses of shop/web, which is deleted, and of shop/cart, and shop/new claims `web`. If the pods
+/// of shop/cart come back, the loss of shop/web alone is within the limits.
+fn leave_kept_names(
+    observation: &Observation,
+    is_held: impl Fn(&ServiceRef) -> bool,
+    plan: &mut Plan,
+) {
+    let is_left = |change: &Change| {
+        let kept_for = observation.holders.kept_for(&change.place().key);
+        kept_for.is_some_and(|service| change.loses() == Some(service) && !is_held(service))
+    };
+    for (service, change) in plan.take(is_left) {
+        let instance = change.instance().unwrap_or_default().to_owned();
+        let waits_for = "until the next full sync gives the name to another Service".to_owned();
+        plan.hold_back(&service, change.place(), Reason::Waiting { instance, waits_for });
+    }
 }
 
 /// Plans the notes of the losses that this run is the first to see. A confirmed loss is noted as if first seen a whole

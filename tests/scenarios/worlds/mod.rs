@@ -78,6 +78,11 @@ const FOUND: &[(&str, u64, &str)] = &[
         5_119_047,
         "a run that had read Cloud Map before a served member had its record took its part out",
     ),
+    (
+        "",
+        7_110_909,
+        "a name was empty for a run: the guard held its former Service no longer, and kept the name",
+    ),
     ("", 205_017_556, "the record of an exporter said that it only imports, and an import ended"),
 ];
 const RECORD_TAKEN: &str = "a run that had read a cluster before it began to export, and its records after, took the \

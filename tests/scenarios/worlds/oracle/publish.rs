@@ -628,7 +628,7 @@ fn records(world: &World, rest: &Registry) -> Result<(), String> {
 
 // TTL: that of a service which the function created is not raised while instances of several clusters stand there. One that
 // goes and comes back under another id may have left a moment in which none of its cluster stood. If one cluster alone
-// stands there, by the only Service that claims the name, it is as that Service asks.
+// stands there, also at rest, by the only Service that claims the name, it is as that Service asks.
 fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> {
     let has_records = |held: &Held| held.is_tagged && !held.ttls.is_empty();
     for (key, held) in rest.iter().filter(|(_, held)| has_records(held)) {
@@ -652,7 +652,8 @@ fn ttls(world: &World, start: &Registry, rest: &Registry) -> Result<(), String> 
         let [(name, Service { claim, .. })] = claimants[..] else { continue };
         let is_certain = claim.bad.is_none() && world.candidates(claim).len() == 1;
         let mut standing = held.instances.values().filter_map(|it| marks(world, it));
-        let is_owed = is_certain && standing.all(|(_, it)| it == NAMES[name]);
+        let stands = clusters(world, held).contains(&Some(cluster));
+        let is_owed = is_certain && stands && standing.all(|(_, it)| it == NAMES[name]);
         let asked = claim.ttl.map(i64::from).filter(|_| is_owed);
         if asked.is_some_and(|asked| held.ttls != BTreeSet::from([asked])) {
             return Err(format!("{key:?} has a TTL of {:?}, asked: {asked:?}", held.ttls));

@@ -11,7 +11,7 @@ use crate::publish::plan::notes::sightings;
 use crate::publish::plan::tests::world::{
     NOW, World, foreign, key, lines_of, named, of_other_cluster, ours, pod, pods, service, with,
 };
-use crate::publish::plan::{Change, Extent, Policy, Rules, with_note};
+use crate::publish::plan::{Change, Extent, Plan, Policy, Rules, with_note};
 
 #[test]
 fn others_are_neither_counted_nor_marked() {
@@ -177,6 +177,25 @@ fn nobody_else_gets_the_name_of_a_held_service() {
     });
     let (held_services, codes, is_registered) = refused(&beside);
     assert_eq!((held_services, codes, is_registered), (2, vec![], true));
+}
+
+/// The loss of `a` alone is within the limits.
+#[test]
+fn name_passes_on_in_the_run_after_the_one_that_no_longer_holds_its_service() {
+    let next = service("shop/next", "http/a").ready([pod("new", "10.0.1.1")]);
+    let world = seen(shops(&[("a", 4, None), ("b", 4, None)]).service(next));
+    let over = ready(world, "b", 4);
+    let registers = |plan: &Plan| plan.changes.values().flatten().any(Change::is_registration);
+
+    let plan = over.plan();
+
+    assert_eq!((registers(&plan), lost(&plan, "a")), (false, 0), "{}", lines_of(&plan));
+    let left = plan.held_back.iter().filter(|line| line.reason.code() == "Waiting").count();
+    assert_eq!(left, 4, "{}", lines_of(&plan));
+    let again = after(over, &plan);
+    assert_eq!(notes(&again), []);
+    let plan = again.plan();
+    assert_eq!((registers(&plan), lost(&plan, "a")), (true, 4), "{}", lines_of(&plan));
 }
 
 #[test]
