@@ -81,9 +81,9 @@ async fn records_and_names_that_no_kubernetes_object_can_have_are_reported_or_of
     assert_eq!(imported(&members.green, "web"), WEB_OF_BLUE);
     let held_back = held_back(&report, "green");
     assert!(matches!(held_back[..], [("a_b", "ImpossibleName", _)]), "{held_back:?}");
-    let stranger = "clusterset.shop-set/Not_An_Id is among the records of clusters, and its name is no cluster id";
+    let warning = "clusterset.shop-set/Not_An_Id is in a namespace for cluster records, but its name is not a valid cluster id";
     let warnings = warnings(&report);
-    assert!(warnings.iter().any(|it| it.starts_with(stranger)), "{}", in_full(&report));
+    assert!(warnings.iter().any(|it| it.starts_with(warning)), "{}", in_full(&report));
 }
 
 #[tokio::test]

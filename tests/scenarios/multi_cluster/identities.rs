@@ -62,8 +62,8 @@ async fn report_has_the_objects_to_apply_for_a_cluster_without_an_id_or_a_cluste
         assert!(members.blue.delete("clusterproperties", "", property));
         let (reason, detail) = members.obstacle_of_blue("blue,green").await;
         assert_eq!(reason, "NoIdentity");
-        let apply = format!("apply a ClusterProperty of the name {property} (about.k8s.io)");
-        assert!(detail.contains(&apply), "{detail}");
+        let create = format!("create a ClusterProperty (about.k8s.io) named {property}");
+        assert!(detail.contains(&create), "{detail}");
         members.blue.cluster_property(property, value);
         members.converge().await;
     }
