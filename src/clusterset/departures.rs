@@ -125,8 +125,8 @@ impl ImportedParts<'_> {
     }
 }
 
-/// Returns the ids that an endpoint may have. A port of the import does not show which port of the exporter's Service
-/// it is.
+/// Returns the ids that an endpoint may have. A port of the import does not show the corresponding port of the
+/// exporter's Service.
 fn of_record(record: &ExportRecord, endpoint: &PartEndpoint) -> Vec<String> {
     let ExportRecord { owner, service, export, .. } = record;
     let PartEndpoint { address, port } = *endpoint;

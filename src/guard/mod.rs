@@ -201,8 +201,8 @@ impl LossBase {
     }
 
     /// Returns the verdict on the loss of a targeted sync. Several Services together may not exceed the limits. A
-    /// Service may lose nothing while a note says that a full sync holds its loss, or if a full sync could not write
-    /// such a note. Everything is left to the full sync if a part of Cloud Map was read only by an earlier run.
+    /// Service may lose nothing while a note says that a full sync holds its loss, or if no instance of the Service has
+    /// room for a note. Every loss is left to the full sync if a part of Cloud Map was read only by an earlier run.
     ///
     /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages, each about one of
     /// them, would carry the loss out, because a message about a single Service may remove all its instances.

@@ -222,8 +222,8 @@ impl Owner {
         instances.any(|(_, attributes)| self.owns(attributes))
     }
 
-    /// Returns the namespace and the name of the Service in the marks of an instance of ours. An instance that lost
-    /// these marks gets empty names, which no Service can have, so it is cleaned up.
+    /// Returns the namespace and the name of the Service in the marks of an instance of ours. If an
+    /// instance has lost these marks, the names are empty. No Service can have empty names, so a sync deregisters it.
     pub fn names_of<'a>(&self, attributes: &'a Attributes) -> Option<(&'a str, &'a str)> {
         let text = |key| attributes.get(key).unwrap_or_default();
         self.owns(attributes).then(|| (text(NAMESPACE), text(SERVICE)))

@@ -37,8 +37,8 @@ pub struct Desired {
 
 /// The most names that a Service claims: the first ones of its annotation.
 pub const NAMES_OF_SERVICE: usize = 100;
-/// The most endpoints of a Service that are kept. Clusters that the function serves import these endpoints, including
-/// those for which Cloud Map has no room.
+/// The most endpoints of a Service that are kept. Clusters that the function serves import these endpoints, even if
+/// Cloud Map has no capacity for them.
 pub const ENDPOINTS_OF_SERVICE: usize = INSTANCES_OF_SERVICE;
 /// The most ports of a slice, and of an endpoint.
 pub const PORTS_OF_ENDPOINT: usize = 100;
@@ -351,7 +351,7 @@ pub enum Fate {
     Present,
     /// It is registered, and the next sync changes its instance.
     Changes,
-    /// It stays in the import: its cluster was not read, or nothing leaves the import now.
+    /// The endpoint stays in the import: its cluster was not read, or the run removes nothing from the import.
     Kept,
     /// The next sync adds it.
     ToAdd,

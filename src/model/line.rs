@@ -38,7 +38,7 @@ pub struct Line {
     pub outcome: Outcome,
 }
 
-/// What happened to the subject of a line.
+/// The outcome of the change, the request or the read that a line is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

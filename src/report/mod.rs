@@ -203,7 +203,7 @@ pub struct OrphanReport {
     pub registry: Option<String>,
     /// The number of instances.
     pub instances: usize,
-    /// A sentence with the names of the instances, and the command that purges them.
+    /// A sentence with the names of the Cloud Map services that have the instances, and the command that purges them.
     pub detail: String,
 }
 

@@ -12,168 +12,84 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
-use crate::run::{plan, report};
+use crate::run::plan;
 use testbed::cloud_map::{RecordType, ServiceKind};
 use testbed::function::invoke;
-use testbed::kubernetes::{Headless, Pod};
+use testbed::kubernetes::Headless;
 
-/// A Service, its claim, and the change that gives it a reason.
-struct Reasoned {
-    code: &'static str,
-    service: &'static str,
-    set_up: fn(&Fleet, Headless),
+const TTL: &str = "cloudmap.controller/ttl";
+const PORT: &str = "cloudmap.controller/port";
+
+/// A Service `shop/<name>` that claims its own name in `prod.local`, and is older than `late`.
+fn claims(name: &str) -> Headless {
+    annotated(name, "prod.local", name).created("2026-10-01T00:00:00Z")
 }
 
-/// The Services of the world. Each claims its own name in `prod.local` and has one pod, unless its row changes that.
-const REASONED: &[Reasoned] = &[
-    Reasoned {
-        code: "BadAnnotation",
-        service: "bad-ttl",
-        set_up: |fleet, claims| fleet.service(claims.annotate("cloudmap.controller/ttl", "soon")),
-    },
-    Reasoned {
-        code: "UnknownAnnotation",
-        service: "colourful",
-        set_up: |fleet, claims| fleet.service(claims.annotate("cloudmap.controller/colour", "red")),
-    },
-    Reasoned {
-        code: "NamespaceMissing",
-        service: "nowhere",
-        set_up: |fleet, _| fleet.service(annotated("nowhere", "absent.local", "nowhere")),
-    },
-    Reasoned {
-        code: "DomainConflict",
-        service: "late",
-        set_up: |fleet, _| {
-            let claims = annotated("late", "prod.local", "colourful");
-            fleet.service(claims.created("2026-11-01T00:00:00Z"));
-        },
-    },
-    Reasoned {
-        code: "TooManyNames",
-        service: "many-names",
-        set_up: |fleet, _| {
-            let names: Vec<String> = (0..101).map(|index| format!("many-{index}")).collect();
-            fleet.service(annotated("many-names", "prod.local", &names.join(",")));
-        },
-    },
-    Reasoned {
-        code: "NotPublishable",
-        service: "link-local",
-        set_up: |fleet, claims| {
-            fleet.service(claims);
-            fleet.pods("link-local", &["169.254.1.1"]);
-        },
-    },
-    Reasoned {
-        code: "NoSuchPort",
-        service: "no-port",
-        set_up: |fleet, claims| {
-            fleet.service(claims.annotate("cloudmap.controller/port", "metrics"));
-        },
-    },
-    Reasoned {
-        code: "PortNotServed",
-        service: "port",
-        set_up: |fleet, claims| {
-            fleet.dns_service("port", &[RecordType::A]);
-            fleet.service(claims.annotate("cloudmap.controller/port", "http"));
-        },
-    },
-    Reasoned {
-        code: "RepeatedNamespace",
-        service: "repeated",
-        set_up: |fleet, _| {
-            fleet.service(annotated("repeated", "prod.local", "repeated.prod.local"));
-        },
-    },
-    Reasoned {
-        code: "NeighboursDiffer",
-        service: "moving",
-        set_up: |fleet, claims| {
-            fleet.ecs_service("moving", "10.0.9.1");
-            fleet.service(claims);
-        },
-    },
-    Reasoned {
-        code: "TtlStays",
-        service: "ttl",
-        set_up: |fleet, claims| {
-            fleet.dns_service("ttl", &[RecordType::A]);
-            fleet.service(claims.annotate("cloudmap.controller/ttl", "7"));
-        },
-    },
-    Reasoned {
-        code: "RoutingPolicyFixed",
-        service: "weighted",
-        set_up: |fleet, claims| {
-            fleet.dns_service("weighted", &[RecordType::A]);
-            fleet.service(claims.annotate("cloudmap.controller/routing-policy", "WEIGHTED"));
-        },
-    },
-    Reasoned {
-        code: "NotInDns",
-        service: "http",
-        set_up: |fleet, claims| {
-            fleet.cloud_map.service(&fleet.dns, "http", ServiceKind::Http);
-            fleet.service(claims);
-        },
-    },
-    Reasoned {
-        code: "CnameService",
-        service: "alias",
-        set_up: |fleet, claims| {
-            fleet.dns_service("alias", &[RecordType::Cname]);
-            fleet.service(claims);
-        },
-    },
-    Reasoned {
-        code: "PortNeeded",
-        service: "srv",
-        set_up: |fleet, _| {
-            fleet.dns_service("srv", &[RecordType::Srv]);
-            fleet.service(Headless::new("shop", "srv").claim("srv", "prod.local"));
-        },
-    },
-    Reasoned {
-        code: "RecordTypeMismatch",
-        service: "six",
-        set_up: |fleet, claims| {
-            fleet.dns_service("six", &[RecordType::Aaaa]);
-            fleet.service(claims);
-        },
-    },
-    Reasoned {
-        code: "ServiceConnect",
-        service: "connect",
-        set_up: |fleet, claims| {
-            let service = fleet.cloud_map.service(&fleet.dns, "connect", ServiceKind::Http);
-            fleet.cloud_map.tag(&service, "AmazonECSManaged", "true");
-            fleet.service(claims);
-        },
-    },
-    Reasoned {
-        code: "MaxInstances",
-        service: "canary",
-        set_up: |fleet, claims| {
-            fleet.service(claims.annotate("cloudmap.controller/max-instances", "1"));
-            fleet.pods("canary", &["10.0.3.1", "10.0.3.2"]);
-        },
-    },
-];
+/// Services that have a reason each.
+struct World {
+    fleet: Fleet,
+    /// The names of the Services, with the code of the reason of each.
+    reasons: Vec<(&'static str, &'static str)>,
+}
 
-async fn world() -> Fleet {
-    let fleet = Fleet::start().await;
-    for (index, reasoned) in REASONED.iter().enumerate() {
-        let Reasoned { service, set_up, .. } = reasoned;
-        let pod = Pod::new(&format!("{service}-0"), &format!("10.0.1.{index}"));
-        set_up(&fleet, annotated(service, "prod.local", service).created("2026-10-01T00:00:00Z"));
-        let has_pods = ["canary", "link-local"].contains(service);
-        if !has_pods {
-            fleet.cluster.pods("shop", service, &[pod]);
-        }
+impl World {
+    async fn start() -> Self {
+        let mut world = Self { fleet: Fleet::start().await, reasons: Vec::new() };
+        let many: Vec<String> = (0..101).map(|index| format!("many-{index}")).collect();
+        world.add("BadAnnotation", "bad-ttl", claims("bad-ttl").annotate(TTL, "soon"));
+        let colour = "cloudmap.controller/colour";
+        world.add("UnknownAnnotation", "colourful", claims("colourful").annotate(colour, "red"));
+        world.add("NamespaceMissing", "nowhere", annotated("nowhere", "absent.local", "nowhere"));
+        let late = annotated("late", "prod.local", "colourful").created("2026-11-01T00:00:00Z");
+        world.add("DomainConflict", "late", late);
+        world.add("TooManyNames", "many", annotated("many", "prod.local", &many.join(",")));
+        world.add("NoSuchPort", "no-port", claims("no-port").annotate(PORT, "metrics"));
+        let repeated = annotated("repeated", "prod.local", "repeated.prod.local");
+        world.add("RepeatedNamespace", "repeated", repeated);
+        world.add("NotPublishable", "link-local", claims("link-local"));
+        world.fleet.pods("link-local", &["169.254.1.1"]);
+        let maximum = "cloudmap.controller/max-instances";
+        world.add("MaxInstances", "canary", claims("canary").annotate(maximum, "1"));
+        world.fleet.pods("canary", &["10.0.3.1", "10.0.3.2"]);
+        world.add_to_present_services();
+        world
     }
-    fleet
+
+    /// The Services whose reasons come from the Cloud Map services that are there.
+    fn add_to_present_services(&mut self) {
+        for (name, records) in [
+            ("port", RecordType::A),
+            ("ttl", RecordType::A),
+            ("weighted", RecordType::A),
+            ("alias", RecordType::Cname),
+            ("srv", RecordType::Srv),
+            ("six", RecordType::Aaaa),
+        ] {
+            self.fleet.dns_service(name, &[records]);
+        }
+        self.add("PortNotServed", "port", claims("port").annotate(PORT, "http"));
+        self.add("TtlStays", "ttl", claims("ttl").annotate(TTL, "7"));
+        let policy = "cloudmap.controller/routing-policy";
+        self.add("RoutingPolicyFixed", "weighted", claims("weighted").annotate(policy, "WEIGHTED"));
+        self.add("CnameService", "alias", claims("alias"));
+        self.add("PortNeeded", "srv", Headless::new("shop", "srv").claim("srv", "prod.local"));
+        self.add("RecordTypeMismatch", "six", claims("six"));
+        self.fleet.ecs_service("moving", "10.0.9.1");
+        self.add("NeighboursDiffer", "moving", claims("moving"));
+        let Fleet { cloud_map, dns, .. } = &self.fleet;
+        cloud_map.service(dns, "http", ServiceKind::Http);
+        let connect = cloud_map.service(dns, "connect", ServiceKind::Http);
+        cloud_map.tag(&connect, "AmazonECSManaged", "true");
+        self.add("NotInDns", "http", claims("http"));
+        self.add("ServiceConnect", "connect", claims("connect"));
+    }
+
+    /// Adds a Service with one pod.
+    fn add(&mut self, code: &'static str, name: &'static str, service: Headless) {
+        self.fleet.service(service);
+        self.fleet.pods(name, &[&format!("10.0.1.{}", self.reasons.len())]);
+        self.reasons.push((name, code));
+    }
 }
 
 /// The lines with a reason of a report, as (Service, code, sentence).
@@ -195,7 +111,7 @@ async fn explain(function: &Function, service: &str) -> Explanation {
 
 #[tokio::test]
 async fn each_reason_has_the_same_sentence_wherever_it_is_read() {
-    let fleet = world().await;
+    let World { fleet, reasons: expected } = World::start().await;
     let function = fleet.function().await;
     let planned = plan(&function).await;
 
@@ -203,17 +119,12 @@ async fn each_reason_has_the_same_sentence_wherever_it_is_read() {
 
     let synced = answer.report.expect("a report");
     let said = reasons(&synced);
-    let expected: BTreeSet<(&str, &str)> =
-        REASONED.iter().map(|reasoned| (reasoned.service, reasoned.code)).collect();
+    let expected: BTreeSet<(&str, &str)> = expected.into_iter().collect();
     let found: BTreeSet<(&str, &str)> =
         said.iter().map(|(service, code, _)| (service.as_str(), code.as_str())).collect();
     assert!(expected.is_subset(&found), "{:?}\n{synced}", expected.difference(&found));
     assert_eq!(reasons(&planned), said, "the plan");
-    assert_eq!(
-        reasons(&report(&function, &json!({ "action": "plan" })).await),
-        said,
-        "a later plan"
-    );
+    assert_eq!(reasons(&plan(&function).await), said, "a later plan");
 
     let table = synced.to_string();
     let messages: Vec<String> = log

@@ -86,8 +86,8 @@ pub async fn follow(
                 }
                 changes.record(watch, seen).into_iter().for_each(&mut add);
             }
-            // The cluster does not have the CRD. If it was deleted, the known exports went with it. So this counts as
-            // an empty list: the function reads the Services that were exported again.
+            // The cluster does not have the CRD. If it was deleted, the known exports went with it. This counts as
+            // an empty list, so the function reads again each Service that was exported.
             Err(error) if watch == Watch::Exports && code(&error) == 404 => {
                 health.watch_stands(name);
                 if !lacks_exports {

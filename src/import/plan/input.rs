@@ -108,12 +108,12 @@ impl NamespaceState {
 /// The exports and endpoints of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// They were read completely, after the objects of the import. An endpoint that is not among them is gone.
+    /// The exports were read completely, after the objects of the import. An endpoint that the read lacks is gone.
     Whole(Exported),
-    /// They were not read, or not completely. The member's part of the import stays unchanged.
+    /// The exports were not read, or not completely. The member's part of the import stays unchanged.
     Unread,
-    /// They were read, but endpoints are only added, and none is removed: the guard holds the loss, or Cloud Map does
-    /// not show the member's endpoints.
+    /// The exports were read, and the plan only adds endpoints: the guard holds the loss, or Cloud Map does not show
+    /// the member's endpoints.
     Held(Exported),
 }
 
@@ -239,8 +239,8 @@ impl<'a> PlanInput<'a> {
         !self.failures.is_empty() || self.is_ending()
     }
 
-    /// Whether a change is still to be made. After a failure only the slices and the status are still changed, since
-    /// they need only the ServiceImport.
+    /// Whether a change is still to be made. After a failure only the slices and the status are still changed:
+    /// slices and status need the ServiceImport alone.
     pub(super) fn is_left(&self, change: &Change) -> bool {
         let is_of_slice = change.object.kind == Kind::EndpointSlice;
         let is_possible = is_of_slice || !self.is_ending();

@@ -20,8 +20,8 @@ use crate::model::{
 
 /// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
-/// The annotations that list the keys of the labels and annotations that came from an export, separated by commas. Only
-/// these labels and annotations are removed.
+/// The annotations that list the keys of the labels and annotations that came from an export, separated by commas. The
+/// plan removes no other label or annotation.
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 

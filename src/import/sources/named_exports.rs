@@ -172,8 +172,8 @@ impl<'a> Members<'a> {
         let is_unknown = |records: &MemberRecords| {
             records.unread.is_some() || records.unusable.iter().any(|record| record.may_be_of(name))
         };
-        // If the member has marked instances but no cluster record, somebody has deleted its records, or the list of
-        // members lacks their service.
+        // If the member has marked instances but no cluster record, its records were deleted, or the list of members
+        // lacks the Cloud Map service of its records.
         let has_no_record = records.is_none_or(|records| records.holder.is_none());
         let has_marked_instance = own.iter().any(|(_, instance)| instance.is_marked);
         if records.is_some_and(is_unknown) || has_no_record && has_marked_instance {

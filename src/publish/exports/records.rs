@@ -50,7 +50,8 @@ pub(super) struct OwnRecords<'w> {
 pub(super) struct Written {
     pub report: ClusterReport,
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
-    /// Whether the cluster and each export under a former id have their records under the present id now.
+    /// Whether the cluster has its record under the present id, and no export under a former id waits for a retry of
+    /// its record.
     pub may_leave_former_ids: bool,
 }
 

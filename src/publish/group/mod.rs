@@ -413,7 +413,7 @@ impl<'a> GroupSync<'a> {
                 self.created.insert(change.place().key.clone());
                 self.settle(planned, Ok(Outcome::Applied));
             }
-            // It is no change of this group. Others register in the service, so it is read again like any other.
+            // Another group created the service and registers there, so this group reads the service again.
             Effect::Exists(arn) => self.record_created(change, arn),
             // Cloud Map has refused a change that needs no further capacity, so the capacity cannot show the reason.
             Effect::Full(message) if !matches!(change, Change::Register { .. }) => {

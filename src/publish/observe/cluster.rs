@@ -274,7 +274,7 @@ impl World<'_> {
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
-                // These are read only if no instance of the Service was found where it is known to have had some.
+                // Names in other candidate namespaces are read only if no known place of the Service has an instance.
                 keys = namespaces::keys_to_choose_from(&observed, |service| {
                     observed.affected.contains(service)
                         && !observed.desired.namespaces.contains_key(service)

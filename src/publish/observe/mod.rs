@@ -381,7 +381,7 @@ impl SharedRegistry {
     /// Notes that a cluster is about to write its record under an id. Returns the first cluster of this invocation to
     /// do so, whose record Cloud Map may show only after this invocation.
     pub fn begin_id(&self, member: &Member, owner: &Owner) -> Owner {
-        self.claims().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
+        self.id_writers().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
     }
 
     /// The last known holder of each id of a clusterset, by the records that this process has read or written.
@@ -418,7 +418,7 @@ impl SharedRegistry {
 
     /// The first cluster of this invocation that has begun to write its record under an id.
     pub fn first_writer(&self, member: &Member) -> Option<Owner> {
-        self.claims().get(member).cloned()
+        self.id_writers().get(member).cloned()
     }
 
     /// Reads the records of these names in the service of one member. Returns whether each name has one. If not, all

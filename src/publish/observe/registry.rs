@@ -59,7 +59,7 @@ pub struct SharedRegistry {
     /// The results of the calls that change it, for all clusters that are kept in it.
     pub results: SharedResults,
     /// The first cluster of this invocation that has begun to write its record under each id.
-    claims: std::sync::Mutex<BTreeMap<Member, Owner>>,
+    id_writers: std::sync::Mutex<BTreeMap<Member, Owner>>,
     /// The members whose cluster record this invocation has written. Lists may not show it yet.
     pub(super) written: std::sync::Mutex<BTreeSet<Member>>,
 }
@@ -92,7 +92,7 @@ impl SharedRegistry {
             read: OnceCell::new(),
             listing: Mutex::default(),
             results: SharedResults::default(),
-            claims: std::sync::Mutex::default(),
+            id_writers: std::sync::Mutex::default(),
             written: std::sync::Mutex::default(),
         }
     }
@@ -149,8 +149,8 @@ impl SharedRegistry {
         self.memory.mirror().outdate(keys);
     }
 
-    pub(super) fn claims(&self) -> MutexGuard<'_, BTreeMap<Member, Owner>> {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn id_writers(&self) -> MutexGuard<'_, BTreeMap<Member, Owner>> {
+        self.id_writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers a service in which this process registered, or may have registered.

@@ -148,8 +148,8 @@ fn take_held(observation: &Observation, verdict: &Verdict, plan: &mut Plan) -> V
 /// Service. No claimant of the name is compared in this run, so none would be registered before the name is empty. The
 /// run takes the note off, and in the next one the name has a holder.
 ///
-/// Say the guard holds the losses of shop/web, which is deleted, and of shop/cart, and shop/new claims `web`. If the pods
-/// of shop/cart come back, the loss of shop/web alone is within the limits.
+/// Say the guard holds the losses of shop/web, which is deleted, and of shop/cart, and shop/new claims `web`. If the
+/// pods of shop/cart come back, the loss of shop/web alone is within the limits.
 fn leave_kept_names(
     observation: &Observation,
     is_held: impl Fn(&ServiceRef) -> bool,
@@ -159,11 +159,7 @@ fn leave_kept_names(
         let kept_for = observation.holders.kept_for(&change.place().key);
         kept_for.is_some_and(|service| change.loses() == Some(service) && !is_held(service))
     };
-    for (service, change) in plan.take(is_left) {
-        let instance = change.instance().unwrap_or_default().to_owned();
-        let waits_for = "until the next full sync gives the name to another Service".to_owned();
-        plan.hold_back(&service, change.place(), Reason::Waiting { instance, waits_for });
-    }
+    plan.leave(is_left, "until the next full sync gives the name to another Service");
 }
 
 /// Plans the notes of the losses that this run is the first to see. A confirmed loss is noted as if first seen a whole

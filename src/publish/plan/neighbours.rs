@@ -32,7 +32,7 @@ const HOST_OF_TASK: &str = "EC2_INSTANCE_ID";
 /// The longest value of the annotation `attributes` in a remark, in characters.
 const LONGEST_ANNOTATION: usize = 600;
 
-/// The most attribute keys that a remark lists. Its annotation has all of them.
+/// The most attribute keys that a remark lists. The annotation in the remark has more, up to [`LONGEST_ANNOTATION`].
 const MOST_KEYS: usize = 5;
 
 /// The most ports of a Service in a remark.

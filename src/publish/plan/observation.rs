@@ -250,9 +250,14 @@ impl Plan {
 
     /// Holds back every change that takes an instance away, since this run gives no permits.
     pub fn hold_back_removals(&mut self) {
-        for (service, change) in self.take(Change::needs_permit) {
+        self.leave(Change::needs_permit, "until a full sync has read every Cloud Map service");
+    }
+
+    /// Takes out the removals for which `is_left` is true. A line for each names the event that the removal waits for.
+    pub(super) fn leave(&mut self, is_left: impl FnMut(&Change) -> bool, waits_for: &str) {
+        for (service, change) in self.take(is_left) {
             let instance = change.instance().unwrap_or_default().to_owned();
-            let waits_for = "until a full sync has read every Cloud Map service".to_owned();
+            let waits_for = waits_for.to_owned();
             self.hold_back(&service, change.place(), Reason::Waiting { instance, waits_for });
         }
     }

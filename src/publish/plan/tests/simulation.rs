@@ -102,7 +102,7 @@ impl Simulation {
         let plan = plan(&observed);
         let affected = &observed.affected;
         let unparsable_services: Vec<_> =
-            plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
+            plan.changes.keys().filter(|service| !affected.contains(*service)).collect();
         assert!(
             unparsable_services.is_empty(),
             "{unparsable_services:?} are changed by a sync of {affected:?}"
