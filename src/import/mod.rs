@@ -36,7 +36,7 @@ use apply::{Applied, Failure, apply};
 use observe::Objects;
 use plan::{
     EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange, OwnerLabel,
-    Plan, PlanInput, Present, Reason, Tally, Write, as_exported, has_noted_fields, noted_fields,
+    Plan, PlanInput, Present, Reason, Tally, Write, as_exported, noted_fields, noted_server,
     ready_endpoints,
 };
 use sources::{Importer, Members, MergedName};
@@ -91,9 +91,9 @@ impl Importing<'_> {
         let mut imports = Vec::new();
         for name in names {
             let mut import = self.import(members, name);
-            if has_noted_fields(self.owner, &import.present) {
+            if let Some(noted) = noted_server(self.owner, &import.present) {
                 let version = async || self.kubernetes.version().await.ok();
-                import.server = server.get_or_init(version).await.clone();
+                import.server = server.get_or_init(version).await.clone().or(Some(noted));
             }
             let unread = import.exports.named.unread.as_ref();
             imported

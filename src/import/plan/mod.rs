@@ -47,7 +47,7 @@ pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present_objects::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, name_of,
 };
-pub use refused::{as_exported, changed_fields, has_noted_fields, noted_fields, refused_fields};
+pub use refused::{as_exported, changed_fields, noted_fields, noted_server, refused_fields};
 pub use service_import::note;
 
 /// The changes of one import in the order in which they are made, and the reasons for everything held back.

@@ -64,10 +64,13 @@ pub fn noted_fields(
     all
 }
 
-/// Whether an object of ours has the annotation.
-pub fn has_noted_fields(owner: &OwnerLabel, present: &Present) -> bool {
+/// Returns the version of the API server in the first annotation of our objects; `None` if no object has the
+/// annotation.
+pub fn noted_server(owner: &OwnerLabel, present: &Present) -> Option<String> {
     let mut objects = present.objects().filter(|(_, metadata)| owner.owns(metadata));
-    objects.any(|(_, metadata)| metadata.annotations.contains_key(REFUSED))
+    let text = objects.find_map(|(_, metadata)| metadata.annotations.get(REFUSED))?;
+    let noted: Noted = serde_json::from_str(text).unwrap_or_default();
+    Some(noted.server)
 }
 
 /// Returns the refused fields that a service uses.
@@ -244,17 +247,22 @@ pub(super) fn accepted<'a>(
 }
 
 fn is_default(field: &RefusedField) -> bool {
-    ["None", "Cluster"].contains(&field.value.as_str())
+    match field.field {
+        OptionalField::SessionAffinity => field.value == "None",
+        OptionalField::InternalTrafficPolicy => field.value == "Cluster",
+        _ => false,
+    }
 }
 
 /// All optional fields of a service, as the objects of all kinds have them.
 fn body(service: &ClustersetService) -> Value {
     let Properties { labels, annotations, traffic_distribution, .. } = &service.properties;
+    // Hints follow from the traffic distribution.
+    let hints = change::without_empty(json!({"hints": traffic_distribution}));
     json!({
         "metadata": change::without_empty(json!({"labels": labels, "annotations": annotations})),
         "spec": service,
-        // Hints follow from the traffic distribution.
-        "endpoints": [{"hints": traffic_distribution}],
+        "endpoints": [hints],
     })
 }
 

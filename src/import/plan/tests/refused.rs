@@ -10,7 +10,7 @@ use super::world::{World, after, failed, slices};
 use crate::import::plan::change::Content;
 use crate::import::plan::{
     Change, FailedWrite, Kind, Stage, Write, as_exported, changed_fields, noted_fields,
-    refused_fields,
+    noted_server, refused_fields,
 };
 use crate::model::{InternalTrafficPolicy, OptionalField, RefusedField, SessionAffinity};
 
@@ -181,6 +181,7 @@ fn annotation_of_an_object_has_its_refused_fields_for_one_version_of_the_server(
         let expected = if counts { world.refused.clone() } else { BTreeSet::new() };
         assert_eq!(noted_fields(&world.owner, &present, server), expected, "{server:?}");
     }
+    assert_eq!(noted_server(&world.owner, &present).as_deref(), Some("1.32"));
     world.refused.clear();
     let planned = world.planned(&cluster);
     assert!(
@@ -228,12 +229,42 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
     assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, without what this cluster's API server refuses or changes: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
 }
 
+/// The message of the condition `Ready` after a sync.
+fn message(world: &World) -> String {
+    let import = after(world).object(Kind::ServiceImport).clone();
+    import["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn refused_hints_are_named_only_if_the_export_asks_for_them() {
+    let hints = RefusedField {
+        kind: "EndpointSlice",
+        field: OptionalField::Hints,
+        value: String::new(),
+        is_changed: false,
+    };
+    let mut world = World::with_ports("http:80").exported("green", "10.0.0.1");
+    world.refused = [hints].into();
+    assert_eq!(message(&world), "the import is complete");
+    world.merged_mut().properties.traffic_distribution = Some("PreferClose".to_owned());
+    let expected = "the import is complete, without what this cluster's API server refuses or changes: hints of the \
+                    EndpointSlice";
+    assert_eq!(message(&world), expected);
+}
+
+#[test]
+fn refused_protocol_with_the_text_of_another_field_s_default_is_left_out() {
+    let mut world = World::with_ports("http:80").exported("green", "10.0.0.1");
+    world.merged_mut().ports[0].app_protocol = Some("Cluster".to_owned());
+    let field = OptionalField::AppProtocol;
+    world.refused =
+        [RefusedField { kind: "Service", field, value: "Cluster".into(), is_changed: false }]
+            .into();
+    assert_eq!(after(&world).object(Kind::Service)["spec"]["ports"][0]["appProtocol"], json!(null));
+}
+
 #[test]
 fn local_traffic_policy_is_said_in_ready() {
-    let message = |world: &World| {
-        let import = after(world).object(Kind::ServiceImport).clone();
-        import["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
-    };
     assert_snapshot!(message(&web()), @"the import is complete; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone");
     assert_eq!(message(&web().headless()), "the import is complete");
 }
