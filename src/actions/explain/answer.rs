@@ -11,7 +11,8 @@ use super::ClustersetExplanation;
 use crate::actions::{Check, CheckOutcome};
 use crate::kubernetes::{Service, is_headless};
 use crate::model::{
-    EndpointLine, Fate, Flow, Line, NamespaceKind, Place, PublishedService, ServiceRef, join_or,
+    EndpointLine, Fate, Flow, Line, NamespaceKind, Outcome, Place, PublishedService, ServiceRef,
+    join_or,
 };
 use crate::publish::plan::{Found, Observation, Plan};
 use crate::report::count;
@@ -22,7 +23,7 @@ use crate::report::count;
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// Whether there are no problems: no failed check, no endpoint that takes traffic left out, and no held-back
-    /// request except in `names`.
+    /// request, except in `names` those that keep no endpoint out.
     pub ok: bool,
     /// The cluster's ARN.
     pub cluster: String,
@@ -30,7 +31,8 @@ pub struct Explanation {
     pub service: ServiceRef,
     /// The facts and problems of the Service itself.
     pub facts: Vec<Check>,
-    /// The names that the Service claims, and the name of its export.
+    /// The names that the Service claims, other names with a held-back request of the Service, and the name of its
+    /// export.
     pub names: Vec<ExplainedName>,
     /// The export and the import of the Service's name, if the cluster takes part in a clusterset.
     pub clusterset: Option<ClustersetExplanation>,
@@ -105,20 +107,41 @@ impl Explanation {
         let mut of_clusterset = clusterset.iter().filter(|clusterset| is_relevant(clusterset));
         let ok = is_ok(&self.facts, &[])
             && self.held_back.is_empty()
-            && self.names.iter().all(|name| is_ok(&name.facts, &name.endpoints))
+            && self.names.iter().all(ExplainedName::is_ok)
             && of_clusterset.all(|clusterset| {
                 is_ok(&clusterset.facts, &clusterset.endpoints) && clusterset.held_back.is_empty()
             });
         Self { ok, clusterset, ..self }
     }
 
-    /// Adds the held-back requests of annotations that belong to no name.
+    /// Adds the held-back requests of annotations that belong to no name, and those of names that the Service has no
+    /// valid claim on: a name that `NAME_POLICY` denies, or a former one where instances stay.
     pub(super) fn add_held_back(&mut self, observation: &Observation, plan: &Plan) {
-        let is_annotated = observation.owner.flow == Flow::Annotations;
-        let all =
-            plan.held_back.iter().filter(|held_back| is_annotated && held_back.place.is_none());
-        let of_service = all.filter(|held_back| held_back.service == self.service);
-        self.held_back.extend(of_service.cloned().map(Line::from));
+        if observation.owner.flow != Flow::Annotations {
+            return;
+        }
+        let claimed: Vec<String> = self.names.iter().map(ExplainedName::place).collect();
+        let mut others: BTreeMap<&Place, Vec<Line>> = BTreeMap::new();
+        for held_back in plan.held_back.iter().filter(|line| line.service == self.service) {
+            let line = Line::from(held_back.clone());
+            match &held_back.place {
+                None => self.held_back.push(line),
+                Some(place) if claimed.contains(&place.to_string()) => {}
+                Some(place) => others.entry(place).or_default().push(line),
+            }
+        }
+        for (place, held_back) in others {
+            let facts =
+                vec![Check::ok("endpoints", "none: the Service has no valid claim on this name")];
+            self.names.push(ExplainedName {
+                namespace: place.namespace.clone(),
+                name: place.name.clone(),
+                facts,
+                endpoints: Vec::new(),
+                held_back,
+                discovery: None,
+            });
+        }
     }
 
     /// Adds a name that the Service claims, or the name of its export.
@@ -201,7 +224,7 @@ fn counted(endpoints: &[EndpointLine]) -> Check {
     Check::new(CheckOutcome::of(left_out == 0), "endpoints", detail)
 }
 
-/// A name that the Service claims, or the name of its export.
+/// A name that the Service claims or that has a held-back request of it, or the name of its export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedName {
@@ -224,6 +247,11 @@ impl ExplainedName {
     /// The Cloud Map service with its namespace.
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+
+    fn is_ok(&self) -> bool {
+        let keeps_out = |line: &Line| line.outcome == Outcome::KeptOut;
+        is_ok(&self.facts, &self.endpoints) && !self.held_back.iter().any(keeps_out)
     }
 }
 
