@@ -139,7 +139,8 @@ impl Comparing<'_> {
         let spare = self.present.spare_id(new_id);
         let spare = spare.filter(|id| refused.is_some() || !comparison.instances.contains_key(id));
         let Some(id) = spare else {
-            let reason = Reason::IdTaken(new_id.to_owned());
+            let of_one_family = Reason::of_one_family(self.wanted.template.kind, attributes);
+            let reason = of_one_family.unwrap_or_else(|| Reason::IdTaken(new_id.to_owned()));
             comparison.record(new_id, || InstanceFate::LeftOut(reason.clone()));
             return comparison.held_back.push(reason);
         };
@@ -198,6 +199,8 @@ impl Comparing<'_> {
             DeregisterReason::AddressNotAllowed
         } else if instances.any(|(wanted, _)| wanted == identity) {
             DeregisterReason::Duplicate
+        } else if self.present.has_lost_address(wanted, id) {
+            DeregisterReason::AddressLost
         } else {
             DeregisterReason::NoReadyEndpoint
         }

@@ -15,6 +15,9 @@ pub enum DeregisterReason {
     /// The claim is valid, and none of its ready endpoints has this address and port.
     #[error("no ready endpoint has this address and port")]
     NoReadyEndpoint,
+    /// Its endpoint has only one of its two addresses now, and the records of the service need both.
+    #[error("its endpoint has lost one of the two addresses that the records need")]
+    AddressLost,
     /// Another instance of ours has the same address and port.
     #[error("another instance of ours has the same address and port")]
     Duplicate,
@@ -56,6 +59,7 @@ impl DeregisterReason {
         matches!(
             self,
             Self::NoReadyEndpoint
+                | Self::AddressLost
                 | Self::Duplicate
                 | Self::BeyondMaximum(_)
                 | Self::AddressNotAllowed
@@ -267,7 +271,8 @@ impl<'a> Removals<'a> {
     }
 
     /// Decides on a surplus instance of the holder. If none of the ready endpoints is registered yet, or can be, the
-    /// last surplus instance stays until one is.
+    /// last surplus instance stays until one is. All instances whose endpoints have lost an address stay until then: if
+    /// the Service is changed to one family, each of them still answers at its other address.
     fn of_a_holder(
         &self,
         key: &ServiceKey,
@@ -276,7 +281,8 @@ impl<'a> Removals<'a> {
     ) -> Option<RemovalDecision> {
         let comparison = self.compared.get(key)?;
         let because = comparison.surplus.get(candidate.id)?.clone();
-        let waits = is_last && comparison.has_endpoints && !comparison.has_registered;
+        let may_answer = is_last || because == DeregisterReason::AddressLost;
+        let waits = may_answer && comparison.has_endpoints && !comparison.has_registered;
         let waits_for = waits.then_some(WaitsFor::FirstRegistration);
         Some((candidate.service.clone(), because, waits_for))
     }

@@ -331,13 +331,14 @@ impl<'a> Present<'a> {
     /// Our instance that is kept for each wanted instance, by the new id of the wanted one. It has the same identity,
     /// or it has the new id already, for example if the endpoint gained a second address. If the instance with the new
     /// id is kept for another endpoint, since its address was edited, the next instance on the way to a spare id is
-    /// kept.
+    /// kept. No instance is kept for an endpoint that has lost an address.
     pub fn kept_for<'w>(&self, wanted: &'w WantedInstances) -> BTreeMap<&'w String, &'a String> {
         let mut kept = self.with_same_identity(wanted);
         let mut taken: BTreeSet<&String> = kept.values().copied().collect();
         for new_id in wanted.instances.keys() {
             if let Some((id, _)) = self.ours.get_key_value(new_id)
                 && !kept.contains_key(new_id)
+                && !self.has_lost_address(wanted, new_id)
                 && taken.insert(id)
             {
                 kept.insert(new_id, id);
@@ -346,6 +347,7 @@ impl<'a> Present<'a> {
         for new_id in wanted.instances.keys() {
             let next = || self.ids_from(new_id).find(|id| !taken.contains(id));
             if !kept.contains_key(new_id)
+                && !self.has_lost_address(wanted, new_id)
                 && let Some((id, _)) = next().and_then(|id| self.ours.get_key_value(&id))
                 && self.is_marked(id, &wanted.holder)
             {
@@ -354,6 +356,16 @@ impl<'a> Present<'a> {
             }
         }
         kept
+    }
+
+    /// Whether our instance with this id has two addresses, and its endpoint has lost one that the records need. Cloud
+    /// Map refuses to rewrite such an instance, so if it were kept, DNS would have the lost address until the endpoint
+    /// ends.
+    pub fn has_lost_address(&self, wanted: &WantedInstances, id: &String) -> bool {
+        let Some(ours) = self.ours.get(id) else { return false };
+        let Some((_, attributes)) = wanted.instances.get(id) else { return false };
+        ours.identity.addresses().count() == 2
+            && Reason::of_one_family(wanted.template.kind, attributes).is_some()
     }
 
     /// Our instance with the identity of each wanted instance. If several have it, an id that belongs to another wanted

@@ -40,6 +40,43 @@ fn a_pod_is_registered_with_the_families_that_the_records_carry() {
     }
 }
 
+/// Cloud Map refuses an instance of one family in a service with A and AAAA records.
+#[test]
+fn instance_whose_endpoint_lost_an_address_goes_if_a_whole_endpoint_is_registered() {
+    let whole = "10.0.0.2+fd00::2";
+    let registered = |addresses: &'static str| {
+        World::of(service("shop/web", "dns/web").ready([pod("one", addresses)]))
+            .cloud_map("dns/web", BOTH, [])
+            .id_given("dns/web", addresses.split('+').next().expect("an address"))
+    };
+    let ids = ["10.0.0.1+fd00::1", whole].map(registered);
+    let planned = |pods: &[(&'static str, &'static str)]| {
+        let ready = pods.iter().map(|(name, addresses)| pod(name, addresses));
+        let of = |addresses: &str, name: &str| {
+            with(ours("shop/web", addresses), "cloud-map-sync/pod", name)
+        };
+        let instances =
+            [(ids[0].as_str(), of("10.0.0.1+fd00::1", "one")), (&ids[1], of(whole, "two"))];
+        World::of(service("shop/web", "dns/web").ready(ready.collect::<Vec<_>>()))
+            .cloud_map("dns/web", BOTH, instances)
+            .planned()
+    };
+    assert_snapshot!(planned(&[("one", "10.0.0.1"), ("two", whole)]), @r"
+    shop/web: deregister dns/web: 10.0.0.1 and fd00::1 (pod one): its endpoint has lost one of the two addresses that the records need
+    ! shop/web dns/web: A+AAAA records cannot contain the endpoint's addresses 10.0.0.1 (RecordTypeMismatch)
+    ");
+    assert_snapshot!(planned(&[("one", "10.0.0.1"), ("two", "10.0.0.2")]), @r"
+    shop/web: deregister dns/web: 10.0.0.1 and fd00::1 (pod one): its endpoint has lost one of the two addresses that the records need; stays until one of the ready endpoints is registered
+    shop/web: deregister dns/web: 10.0.0.2 and fd00::2 (pod two): its endpoint has lost one of the two addresses that the records need; stays until one of the ready endpoints is registered
+    ! shop/web dns/web: A+AAAA records cannot contain the endpoint's addresses 10.0.0.1 (RecordTypeMismatch)
+    ! shop/web dns/web: A+AAAA records cannot contain the endpoint's addresses 10.0.0.2 (RecordTypeMismatch)
+    ");
+    assert_snapshot!(planned(&[("one", "fd00::1"), ("two", whole)]), @r"
+    shop/web: register dns/web: fd00::1 (pod one)
+    shop/web: deregister dns/web: 10.0.0.1 and fd00::1 (pod one): no ready endpoint has this address and port
+    ");
+}
+
 #[test]
 fn addresses_that_mean_nothing_elsewhere_are_never_published() {
     let special = [
