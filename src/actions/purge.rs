@@ -95,9 +95,11 @@ impl Invocation<'_> {
             let registry = (*key != own).then(|| key.to_string());
             reports.push(ClusterReport { registry, ..report });
         }
-        // Drops the reports of Cloud Maps without instances to purge. If all are empty, one is kept.
-        let has_none =
-            |report: &ClusterReport| report.services.is_empty() && report.error.is_none();
+        // Drops the reports of Cloud Maps that were read whole and have no instances to purge. If all are such, one is
+        // kept.
+        let has_none = |report: &ClusterReport| {
+            report.services.is_empty() && report.unread == 0 && report.error.is_none()
+        };
         let (mut empty, affected): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
         empty.truncate(1);
         let mut reports = if affected.is_empty() { empty } else { affected };

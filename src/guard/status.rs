@@ -84,11 +84,11 @@ impl GuardStatus {
         first_seen.filter(|_| !state.holds() || held.keys().any(is_noted))
     }
 
-    /// Returns whether an operator must decide: an earlier run already saw the loss, or the loss of a held Service or
-    /// import could not be stored.
+    /// Returns whether an operator must decide: the loss is held, and an earlier run already saw it, or the loss of a
+    /// held Service or import could not be stored.
     pub fn needs_operator(&self) -> bool {
         let is_seen_before = self.first_seen().is_some_and(|first_seen| first_seen < self.run.now);
-        is_seen_before || !self.without_note.is_empty()
+        self.verdict.state.holds() && (is_seen_before || !self.without_note.is_empty())
     }
 
     /// The time from which a full sync that sees the same loss lets it pass.

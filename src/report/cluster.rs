@@ -285,11 +285,6 @@ impl MultiClusterReport {
         made.filter(|line| line.code != EXPORTED).count()
     }
 
-    /// Whether no change is left to make, and no obstacle is in the way.
-    pub fn is_complete(&self) -> bool {
-        self.open() == 0
-    }
-
     /// Returns the number of changes that are left to make, of failed reads, and 1 more if the cluster is frozen.
     pub(super) fn open(&self) -> usize {
         let open = self.lines.iter().filter(|line| line.is_unfinished() && line.code != EXPORTED);

@@ -320,7 +320,7 @@ impl World<'_> {
 
     /// Returns the records of the cluster under other ids than that of the member. If not all of Cloud Map was read,
     /// reads the records under the ids that the process remembers, as they are now. `asks_all`: first reads who holds
-    /// the ids of all members. The process forgets an id without records.
+    /// the ids of all members, as a process does that never did so. The process forgets an id without records.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
@@ -331,7 +331,8 @@ impl World<'_> {
     ) -> Result<Registry, Error> {
         let Self { registry, owner, .. } = self;
         let known = registry.known().await;
-        if known.is_none() && asks_all {
+        let has_asked = registry.memory.places(owner, &Selection::Everything).is_some();
+        if known.is_none() && (asks_all || !has_asked) {
             registry.read_id_owners(&registry.some_namespaces().await?).await?;
         }
         let others = registry.memory.ids_of(owner).into_iter().filter(|id| id != member);

@@ -29,11 +29,13 @@ use crate::model::{
 /// The EC2 instance of a task, under the name that ECS uses. A pod is on another one.
 const HOST_OF_TASK: &str = "EC2_INSTANCE_ID";
 
-/// The longest value of the annotation `attributes` in a remark, in characters.
-const LONGEST_ANNOTATION: usize = 600;
+/// The longest value of the annotation `attributes` in a remark, in characters. A longer one is described, since a
+/// person who copies a value that is cut loses attributes.
+const LONGEST_ANNOTATION: usize = 400;
 
-/// The most attribute keys that a remark lists. The annotation in the remark has more, up to [`LONGEST_ANNOTATION`].
+/// The most attribute keys that a remark lists, and their length in characters. The annotation in the remark has more.
 const MOST_KEYS: usize = 5;
+const LONGEST_KEYS: usize = 150;
 
 /// The most ports of a Service in a remark.
 const MOST_PORTS: usize = 5;
@@ -131,8 +133,11 @@ impl<'a> Neighbours<'a> {
             let added = missing.iter().map(|(key, value)| (**key, **value));
             let pairs = ours.claims.attributes.iter().chain(added);
             let pairs = join(pairs.map(|(key, value)| format!("{key}={value}")), ",");
-            let annotation = format!("attributes: {}", shorten_to(&pairs, LONGEST_ANNOTATION));
-            difference.annotations.push(annotation);
+            difference.annotations.push(if pairs.len() <= LONGEST_ANNOTATION {
+                format!("attributes: {pairs}")
+            } else {
+                "attributes with these keys and the values of the other instances".to_owned()
+            });
         }
         let is_none = difference.missing.is_empty() && difference.family.is_none();
         (!is_none).then_some(difference)
@@ -190,7 +195,7 @@ impl Display for NeighbourDifference {
         let Self { missing, annotations, family } = self;
         let mut sentences = Vec::new();
         if !missing.is_empty() {
-            let keys = shorten_to(&join_first(missing, MOST_KEYS), LONGEST_ANNOTATION);
+            let keys = shorten_to(&join_first(missing, MOST_KEYS), LONGEST_KEYS);
             let annotations = join(annotations, " and ");
             sentences.push(format!(
                 "every other instance under this name has {keys}, which those of this Service lack, so callers that read it do not reach them: annotate {annotations}"
