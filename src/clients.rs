@@ -15,7 +15,7 @@ use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
 use tokio::time::timeout;
 
 use crate::cloud_map::{CloudMap, CustomTags, QuotaShare, Quotas};
-use crate::connections::{aws_client, system_names};
+use crate::connections::{aws_client, system_resolver};
 use crate::eks::{self, TokenSource};
 use crate::error::chain;
 use crate::kubernetes::{self, Kubernetes, Transport, transport::over_network};
@@ -91,7 +91,7 @@ impl Clients {
 
     /// Returns the account and Region of a Cloud Map as `ACCOUNT/REGION`, the form that a purge accepts. `account` is
     /// the account of a Cloud Map without a role.
-    pub fn place_of(&self, key: &RegistryKey, account: Option<&str>) -> String {
+    pub fn account_and_region_of(&self, key: &RegistryKey, account: Option<&str>) -> String {
         let account = key.role.as_ref().and_then(Role::account).or(account).unwrap_or("ACCOUNT");
         let own = self.base.region().map(Region::as_ref);
         let region = key.region.as_deref().or(own).unwrap_or("REGION");
@@ -147,7 +147,7 @@ pub fn sdk_config() -> ConfigLoader {
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
     aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .http_client(aws_client(system_names()))
+        .http_client(aws_client(system_resolver()))
         .retry_config(retries)
         .timeout_config(timeouts)
 }
@@ -206,7 +206,7 @@ impl Clients {
     /// Returns whether a cluster exists, with the credentials of `role` or of the function. Makes only one short
     /// attempt, since anyone who may register instances can cause this call.
     pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
-        let asked = async {
+        let check = async {
             let config = self.config(role, Some(cluster.region())).await;
             let config = config.to_builder().retry_config(RetryConfig::disabled()).build();
             let eks = aws_sdk_eks::Client::new(&config);
@@ -214,7 +214,7 @@ impl Clients {
             eks::existence(&eks, &sts, cluster).await
         };
         let late = || format!("EKS did not answer within {} s", EXISTENCE_TIMEOUT.as_secs());
-        timeout(EXISTENCE_TIMEOUT, asked).await.unwrap_or_else(|_| Existence::Unknown(late()))
+        timeout(EXISTENCE_TIMEOUT, check).await.unwrap_or_else(|_| Existence::Unknown(late()))
     }
 }
 

@@ -52,7 +52,7 @@ impl<T: Clone> ExpiringClient<T> {
         Self { build: Box::new(build), longest_pause, current: Mutex::default() }
     }
 
-    /// Returns the client for a request at `now`. Requests under way on a replaced client continue.
+    /// Returns the client for a request at `now`. Requests that are in flight on a replaced client continue.
     pub fn at(&self, now: SystemTime) -> T {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let reused = current.take().filter(|(last, _)| {
@@ -67,9 +67,9 @@ impl<T: Clone> ExpiringClient<T> {
 
 /// Resolves names by the operating system, with DNS and the hosts file.
 #[derive(Debug)]
-struct SystemNames;
+struct SystemResolver;
 
-impl ResolveDns for SystemNames {
+impl ResolveDns for SystemResolver {
     fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
         DnsFuture::new(async move {
             let found = tokio::net::lookup_host((name, 0)).await;
@@ -80,8 +80,8 @@ impl ResolveDns for SystemNames {
 }
 
 /// Returns a resolver that resolves names as the operating system does.
-pub fn system_names() -> SharedDnsResolver {
-    SharedDnsResolver::new(SystemNames)
+pub fn system_resolver() -> SharedDnsResolver {
+    SharedDnsResolver::new(SystemResolver)
 }
 
 /// The addresses of a name in the order in which they are tried.
@@ -98,12 +98,12 @@ struct AddressOrder {
 /// first address drops packets, each attempt of a call would wait for it until the timeout, and no other address would
 /// ever be tried. So after a timeout the next attempt and all later connections begin with the next address.
 #[derive(Debug)]
-struct OrderedNames {
-    names: SharedDnsResolver,
+struct OrderedResolver {
+    inner: SharedDnsResolver,
     orders: Mutex<BTreeMap<String, AddressOrder>>,
 }
 
-impl OrderedNames {
+impl OrderedResolver {
     fn rotations(&self, name: &str) -> usize {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         orders.get(name).map_or(0, |order| order.rotations)
@@ -111,7 +111,7 @@ impl OrderedNames {
 
     /// Moves the first address to the end, unless another attempt has done so since `rotations` was read. Concurrent
     /// attempts fail on the same address, so only the first failure may move it.
-    fn pass_over_first(&self, name: &str, rotations: usize) {
+    fn move_first_to_end(&self, name: &str, rotations: usize) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(order) = orders.get_mut(name) else { return };
         if order.rotations == rotations && !order.addresses.is_empty() {
@@ -120,7 +120,8 @@ impl OrderedNames {
         }
     }
 
-    /// Returns the found addresses in the known order, since DNS returns them in random order. New addresses come last.
+    /// Returns the found addresses in the remembered order, since DNS returns them in random order. New addresses come
+    /// last.
     fn sort(&self, name: &str, found: &[IpAddr]) -> Vec<IpAddr> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         let order = orders.entry(name.to_owned()).or_default();
@@ -134,10 +135,10 @@ impl OrderedNames {
     }
 }
 
-impl ResolveDns for OrderedNames {
+impl ResolveDns for OrderedResolver {
     fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
         DnsFuture::new(async move {
-            let found = self.names.resolve_dns(name).await?;
+            let found = self.inner.resolve_dns(name).await?;
             Ok(self.sort(name, &found))
         })
     }
@@ -146,15 +147,15 @@ impl ResolveDns for OrderedNames {
 /// The SDK's own HTTP client with two additions: the order of addresses, and the replacement after a pause.
 struct AwsClient {
     client: ExpiringClient<SharedHttpClient>,
-    names: Arc<OrderedNames>,
+    resolver: Arc<OrderedResolver>,
 }
 
-/// Returns the HTTP client for AWS calls, which resolves names with `names`.
-pub fn aws_client(names: SharedDnsResolver) -> SharedHttpClient {
-    let names = Arc::new(OrderedNames { names, orders: Mutex::default() });
-    let resolver = SharedDnsResolver::new(ResolveWith(names.clone()));
-    let client = ExpiringClient::new(LONGEST_PAUSE, move || sdk_client(resolver.clone()));
-    SharedHttpClient::new(AwsClient { client, names })
+/// Returns the HTTP client for AWS calls, which resolves names with `inner`.
+pub fn aws_client(inner: SharedDnsResolver) -> SharedHttpClient {
+    let resolver = Arc::new(OrderedResolver { inner, orders: Mutex::default() });
+    let shared = SharedDnsResolver::new(SharedOrderedResolver(resolver.clone()));
+    let client = ExpiringClient::new(LONGEST_PAUSE, move || sdk_client(shared.clone()));
+    SharedHttpClient::new(AwsClient { client, resolver })
 }
 
 /// Returns the SDK's default client with another resolver. It uses the proxy of `HTTPS_PROXY` and `NO_PROXY`.
@@ -171,10 +172,11 @@ fn sdk_client(resolver: SharedDnsResolver) -> SharedHttpClient {
     })
 }
 
+/// The resolver as the SDK takes it, while the HTTP client keeps a reference to it.
 #[derive(Debug)]
-struct ResolveWith(Arc<OrderedNames>);
+struct SharedOrderedResolver(Arc<OrderedResolver>);
 
-impl ResolveDns for ResolveWith {
+impl ResolveDns for SharedOrderedResolver {
     fn resolve_dns<'a>(&'a self, name: &'a str) -> DnsFuture<'a> {
         self.0.resolve_dns(name)
     }
@@ -182,7 +184,7 @@ impl ResolveDns for ResolveWith {
 
 impl fmt::Debug for AwsClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AwsClient").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("AwsClient").field("resolver", &self.resolver).finish_non_exhaustive()
     }
 }
 
@@ -194,7 +196,7 @@ impl HttpClient for AwsClient {
     ) -> SharedHttpConnector {
         let now = components.time_source().unwrap_or_default().now();
         let connector = self.client.at(now).http_connector(settings, components);
-        SharedHttpConnector::new(AwsConnector { connector, names: self.names.clone() })
+        SharedHttpConnector::new(AwsConnector { connector, resolver: self.resolver.clone() })
     }
 
     fn validate_base_client_config(
@@ -215,20 +217,20 @@ impl HttpClient for AwsClient {
 #[derive(Debug)]
 struct AwsConnector {
     connector: SharedHttpConnector,
-    names: Arc<OrderedNames>,
+    resolver: Arc<OrderedResolver>,
 }
 
 impl HttpConnector for AwsConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let uri = request.uri().parse::<http::Uri>().unwrap_or_default();
         let name = uri.host().unwrap_or_default().to_owned();
-        let names = self.names.clone();
-        let rotations = names.rotations(&name);
+        let resolver = self.resolver.clone();
+        let rotations = resolver.rotations(&name);
         let answer = self.connector.call(request);
         HttpConnectorFuture::new(async move {
             let answer = answer.await;
             if answer.as_ref().is_err_and(ConnectorError::is_timeout) {
-                names.pass_over_first(&name, rotations);
+                resolver.move_first_to_end(&name, rotations);
             }
             answer
         })

@@ -8,7 +8,7 @@
 //!                               ├─> reconcile: connect ─> publish ─> Events            │
 //!                               │     publish: observe ─> plan ─> groups + apply ─> report
 //!                               │     then for each clusterset: publish exports ─> import into each member
-//!                               └─> actions: a question or a purge of a person ─> answer
+//!                               └─> actions: a query or a purge, for a person ─> answer
 //! ```
 //!
 //! # The modules
@@ -22,9 +22,9 @@
 //! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
 //! | [`clients`] | every client, built once per process, by account and Region |
 //! | [`settings`] | the settings, each checked once |
-//! | [`publish`] | from Kubernetes into Cloud Map: the run of one cluster |
+//! | [`publish`] | from Kubernetes to Cloud Map: the run of one cluster |
 //! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change by one call |
-//! | [`import`] | from Cloud Map into Kubernetes: observes, plans and applies the objects of the imports of a cluster |
+//! | [`import`] | from Cloud Map to Kubernetes: observes, plans and applies the objects of the imports of a cluster |
 //! | [`publish::group`], [`publish::plan`] | pure: the sync of one group of Services; all rules of a plan |
 //! | [`guard`] | pure: the rules against mass deletion, for instances and for imports |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; the scope of a payload |
@@ -50,15 +50,15 @@
 //! | export record, cluster record | an instance without an address, which describes an export or a member |
 //! | claim, holder | the request of a Service for a name; the Service that has the name |
 //! | full sync, targeted sync | the sync of all Services of a cluster; of the Services that a message or a person names |
-//! | comparison, look | the plan of all Services of a run; the plan of one group on a fresh read |
+//! | comparison, second look | the plan of all Services of a run; the plan of one group on a fresh read |
 //! | group | the Services joined by a name that both claim or have instances under; most often one Service |
-//! | permit | the right of a run to remove an instance, given by the comparison after the guard has judged it |
+//! | permit | the permission of a run to remove or adopt an instance, given by the comparison that the guard has judged |
 //! | surplus | an instance of ours that is to be removed, most often because no endpoint needs it |
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
-//! | held back | a request that is left out, with a reason; a retry does not help |
-//! | loss | the instances that a full sync would remove from a cluster, or the endpoints from its imports; the guard holds a loss that is too large |
+//! | held back | a request that a run does not carry out, with the reason; a retry does not help |
+//! | loss | the instances of a cluster that a full sync would remove, or the endpoints that it would remove from the imports; the guard holds a loss that is too large |
 //! | sighting, note | when a full sync first saw the loss of a Service, and how many instances it would have left; the sighting as stored on an instance of that Service |
-//! | mirror | the last reads of one Cloud Map by this process; no change rests on it |
+//! | mirror | the last reads of one Cloud Map by this process; no change is made from it without a new read |
 
 pub mod actions;
 pub mod clients;

@@ -1,5 +1,5 @@
-//! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
-//! Kubernetes Events for the notices. Returns the cluster's report.
+//! The run of one cluster in an invocation: connects to the cluster, publishes its Services (observe, plan, apply), and
+//! creates Kubernetes Events for the notices. Returns the cluster's report.
 
 mod clusterset;
 mod imports;
@@ -16,7 +16,7 @@ use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::{AnnotationSettings, ErrorClass, Kubernetes};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
-use crate::publish::observe::{self, SharedRegistry, Source, World};
+use crate::publish::observe::{self, ClaimSource, ClusterRun, SharedRegistry};
 use crate::publish::plan::{Adoption, Rules};
 use crate::publish::{self, Failed, Options};
 use crate::report::{ClusterReport, Mode};
@@ -29,7 +29,7 @@ pub use member::{JoinedCluster, unread_line};
 /// The number of clusters that are read or written at once.
 pub const CONCURRENT_CLUSTERS: usize = 8;
 /// The number of Events that are created at once.
-const EVENTS_SIDE_BY_SIDE: usize = 8;
+const CONCURRENT_EVENTS: usize = 8;
 
 /// The error of a cluster that was not reconciled.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,7 @@ impl From<observe::Error> for Error {
 }
 
 impl Error {
-    /// Returns the changes that were made before the error, if any.
+    /// Returns the report of the changes that were made before the error, if any.
     pub fn into_partial_report(self) -> Option<ClusterReport> {
         match self {
             Self::Publish(Failed::Partial { made, .. }) => Some(*made),
@@ -101,11 +101,11 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
     ) -> Result<ClusterReport, Error> {
-        let reconciled = self.connected(cluster, async |connection| {
-            let world = self.world(cluster, connection, registry);
+        let reconciled = self.with_connection(cluster, async |connection| {
+            let cluster_run = self.cluster_run(cluster, connection, registry);
             let adoption = self.adoption.as_ref();
             let options = self.options();
-            let published = Box::pin(publish::publish(&world, selection, adoption, options));
+            let published = Box::pin(publish::publish(&cluster_run, selection, adoption, options));
             let (report, notices) = published.await?;
             if self.mode == Mode::Sync {
                 self.create_events(&connection.kubernetes, &notices).await;
@@ -115,10 +115,10 @@ impl Invocation<'_> {
         reconciled.await
     }
 
-    /// Runs `run` with a connection to a cluster. If a cached connection may be stale, the cluster is described again
-    /// and `run` is repeated once: the cluster may have been created again under its name, or EKS may have rotated its
-    /// certificate authority.
-    pub(crate) async fn connected<T>(
+    /// Calls `run` with a connection to a cluster. If `run` fails with an error that a stale cached connection may
+    /// cause, describes the cluster again and repeats `run` once: the cluster may have been created again under its
+    /// name, or EKS may have rotated its certificate authority.
+    pub(crate) async fn with_connection<T>(
         &self,
         cluster: &Cluster,
         run: impl AsyncFn(&Connection) -> Result<T, Error>,
@@ -134,7 +134,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// Returns a connection to a cluster that is limited to the deadline of this invocation.
+    /// Returns a connection to a cluster. Its calls end at the deadline of this invocation.
     ///
     /// # Errors
     /// Returns an error if EKS cannot describe the cluster, describes another one or does not answer in time.
@@ -181,8 +181,8 @@ impl Invocation<'_> {
         Ok(self.deadline.until_stop(read).await?.map_err(observe::Error::from)?)
     }
 
-    /// Returns the number of Services of a cluster that claim names for their instances. Later reads of
-    /// `registry` begin with these names.
+    /// Returns the number of Services of a cluster that claim names for their instances. Later reads of `registry`
+    /// begin with these names.
     ///
     /// # Errors
     /// Returns an error if the cluster or the namespaces of Cloud Map could not be read.
@@ -191,15 +191,15 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
     ) -> Result<usize, Error> {
-        let read = self.connected(cluster, async |connection| {
-            let claims = self.world(cluster, connection, registry).read_claims().await?;
+        let read = self.with_connection(cluster, async |connection| {
+            let claims = self.cluster_run(cluster, connection, registry).read_claims().await?;
             Ok(claims.all_claims().filter(|claims| claims.publish).count())
         });
         self.deadline.until_stop(read).await?
     }
 
-    /// Creates an Event for each notice. Errors are only logged, since no change depends on an Event: a namespace that
-    /// is being deleted refuses Events. If the API server does not answer, no further Event is tried.
+    /// Creates an Event for each notice. Errors are only logged, since no change depends on an Event, and a namespace
+    /// that is being deleted refuses Events. If the API server does not answer, no further Event is tried.
     async fn create_events<'n>(
         &self,
         kubernetes: &Kubernetes,
@@ -208,7 +208,7 @@ impl Invocation<'_> {
         let wanted = notices.into_iter().filter(|notice| self.settings.events.has(notice.tone));
         let mut created = stream::iter(wanted)
             .map(|notice| kubernetes.create_event(notice))
-            .buffer_unordered(EVENTS_SIDE_BY_SIDE);
+            .buffer_unordered(CONCURRENT_EVENTS);
         let mut errors = Vec::new();
         while let Ok(Some(created)) = self.deadline.until_stop(created.next()).await {
             errors.extend(created.err());
@@ -226,15 +226,15 @@ impl Invocation<'_> {
         }
     }
 
-    pub(crate) fn world<'w>(
+    pub(crate) fn cluster_run<'w>(
         &self,
         cluster: &Cluster,
         connection: &'w Connection,
         registry: &'w SharedRegistry,
-    ) -> World<'w> {
-        World {
+    ) -> ClusterRun<'w> {
+        ClusterRun {
             kubernetes: &connection.kubernetes,
-            source: Source::Annotations(self.annotation_settings(cluster)),
+            source: ClaimSource::Annotations(self.annotation_settings(cluster)),
             owner: Owner {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),

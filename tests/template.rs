@@ -60,11 +60,11 @@ fn widgets() -> Vec<Value> {
 }
 
 fn of_cluster(name: &str) -> bool {
-    metrics::OF_CLUSTER.iter().any(|metric| metric.name == name)
+    metrics::CLUSTER_METRICS.iter().any(|metric| metric.name == name)
 }
 
 fn of_invocation(name: &str) -> bool {
-    metrics::OF_INVOCATION.iter().any(|metric| metric.name == name)
+    metrics::INVOCATION_METRICS.iter().any(|metric| metric.name == name)
 }
 
 #[test]
@@ -156,10 +156,10 @@ fn every_metric_is_read_by_an_alarm_or_the_dashboard() {
             read_of_invocation.extend(metric[1].as_str().map(str::to_owned));
         }
     }
-    for metric in metrics::OF_CLUSTER {
+    for metric in metrics::CLUSTER_METRICS {
         assert!(read_of_cluster.contains(metric.name), "{} of a cluster", metric.name);
     }
-    for metric in metrics::OF_INVOCATION {
+    for metric in metrics::INVOCATION_METRICS {
         assert!(read_of_invocation.contains(metric.name), "{} of a run", metric.name);
     }
 }
@@ -192,8 +192,8 @@ fn every_metric_on_the_dashboard_exists() {
 
 #[test]
 fn the_bill_counts_every_metric() {
-    let clusters = metrics::OF_CLUSTER.len();
-    let function = metrics::OF_INVOCATION.len();
+    let clusters = metrics::CLUSTER_METRICS.len();
+    let function = metrics::INVOCATION_METRICS.len();
     let line = format!("CloudWatch metrics, {clusters} for each cluster and {function} for");
     assert!(include_str!("../docs/sizing.md").contains(&line), "{line}");
 }

@@ -1,5 +1,5 @@
-//! The clusterset that `--multi-cluster --serve` serves, for docs/multi-cluster.md: `blue` and `green` export `web` with
-//! different ports, `amber` is a cluster of AWS's controller, and a pod of `blue` has come since the last sync.
+//! The clusterset that `--multi-cluster --serve` serves, for docs/multi-cluster.md: `blue` and `green` export `web`
+//! with different ports, `amber` is a cluster of AWS's controller, and a pod of `blue` has come since the last sync.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use testbed::cloud_map::ServiceKind;
 use testbed::function::{event, invoke};
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
-/// The sandbox and its function, for which the time stands still six minutes after a sync.
+/// The sandbox and its function, whose clock stays at six minutes after a sync.
 pub async fn served() -> (Sandbox, Function) {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     let blue = sandbox.kubernetes("blue");

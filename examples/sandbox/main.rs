@@ -18,9 +18,9 @@ use std::process::ExitCode;
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => Box::pin(story::tell()).await,
-        ["--migration"] => Box::pin(migration::tell()).await,
-        ["--multi-cluster"] => Box::pin(multi_cluster::tell()).await,
+        [] => Box::pin(story::run()).await,
+        ["--migration"] => Box::pin(migration::run()).await,
+        ["--multi-cluster"] => Box::pin(multi_cluster::run()).await,
         ["--serve"] => serve::serve(seed::served().await, "sandbox-kubeconfig").await,
         ["--multi-cluster", "--serve"] => {
             serve::serve(clusterset::served().await, "sandbox-clusterset-kubeconfig").await

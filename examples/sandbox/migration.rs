@@ -1,5 +1,5 @@
-//! The steps of docs/ecs-to-eks.md: a name moves from ECS tasks to pods, one step is reverted, and at the end the whole
-//! move. After each step the registered instances of the name are printed; there is always at least one.
+//! The steps of docs/ecs-to-eks.md: a name moves from ECS tasks to pods. One step is reverted, and at the end the whole
+//! move. After each step the example prints the registered instances of the name, which always has at least one.
 
 use std::process::ExitCode;
 
@@ -16,9 +16,9 @@ use testbed::kubernetes::Headless;
 const MAX_INSTANCES: &str = "cloudmap.controller/max-instances";
 const TASKS: u8 = 4;
 const PODS: u8 = 4;
-/// Cloud Map's quotas.
-const OF_SERVICE: usize = 1000;
-const OF_NAMESPACE: usize = 2000;
+/// Cloud Map's quotas of instances.
+const SERVICE_QUOTA: usize = 1000;
+const NAMESPACE_QUOTA: usize = 2000;
 
 struct Migration {
     sandbox: Sandbox,
@@ -26,8 +26,8 @@ struct Migration {
     step: usize,
 }
 
-/// Tells the story; fails where the world is not as the runbook says.
-pub async fn tell() -> ExitCode {
+/// Plays the migration. Panics if the instances of a step differ from docs/ecs-to-eks.md.
+pub async fn run() -> ExitCode {
     let sandbox = Sandbox::start().await.cluster("blue").await;
     let cloud_map = sandbox.cloud_map();
     let dns = cloud_map.namespace("shop.local", NamespaceKind::DnsPrivate);
@@ -45,7 +45,7 @@ pub async fn tell() -> ExitCode {
 impl Migration {
     async fn prepare(&mut self) {
         let dry = self.sandbox.function(&[("DRY_RUN", "true")]).await;
-        self.happens(
+        self.begin_step(
             "Run it on EKS: four pods, and a headless Service that no annotation opts in.",
         );
         self.annotate(Headless::new("shop", "web").port("http", 8080));
@@ -54,11 +54,11 @@ impl Migration {
         self.sync(&dry).await;
         let both = TASKS + PODS;
         println!(
-            "   room: {both} instances at once, of {OF_SERVICE} in the service and {OF_NAMESPACE} in the namespace"
+            "   room: {both} instances at once, of {SERVICE_QUOTA} in the service and {NAMESPACE_QUOTA} in the namespace"
         );
         self.expect("nobody but ECS is there", (4, 0));
 
-        self.happens("The plan, in dry run, with max-instances: \"1\".");
+        self.begin_step("The plan, in dry run, with max-instances: \"1\".");
         self.annotate(claim("web", "web").annotate(MAX_INSTANCES, "1"));
         let payload =
             json!({"action": "plan", "cluster": "blue", "namespace": "shop", "service": "web"});
@@ -69,27 +69,29 @@ impl Migration {
 
     async fn move_over(&mut self) {
         let function = self.sandbox.function(&[]).await;
-        self.happens("Canary: DryRun=false.");
+        self.begin_step("Canary: DryRun=false.");
         self.sync(&function).await;
         self.expect("one pod joins", (4, 1));
 
-        self.happens("Back: publish: \"false\" withdraws it, and the claim stays.");
+        self.begin_step("Back: publish: \"false\" withdraws it, and the claim stays.");
         let withdrawn = claim("web", "web").annotate(MAX_INSTANCES, "1");
         self.annotate(withdrawn.annotate("cloudmap.controller/publish", "false"));
         self.sync(&function).await;
         self.expect("the pod is withdrawn", (4, 0));
 
-        self.happens("And on again, wider: max-instances: \"3\".");
+        self.begin_step("And on again, wider: max-instances: \"3\".");
         self.annotate(claim("web", "web").annotate(MAX_INSTANCES, "3"));
         self.sync(&function).await;
         self.expect("three pods join", (4, 3));
 
-        self.happens("All pods: no max-instances.");
+        self.begin_step("All pods: no max-instances.");
         self.annotate(claim("web", "web"));
         self.sync(&function).await;
         self.expect("all pods are there", (4, 4));
 
-        self.happens("ECS to zero: ECS takes its tasks out, and the next sync has nothing to do.");
+        self.begin_step(
+            "ECS to zero: ECS takes its tasks out, and the next sync has nothing to do.",
+        );
         for task in 1..=TASKS {
             self.sandbox.cloud_map().withdraw(&self.service, &task_id(task));
         }
@@ -99,13 +101,13 @@ impl Migration {
 
     async fn cut_back(&mut self) {
         let function = self.sandbox.function(&[]).await;
-        self.happens("Cut back: the ECS tasks come up first, then publish: \"false\".");
+        self.begin_step("Cut back: the ECS tasks come up first, then publish: \"false\".");
         self.start_tasks();
         self.annotate(claim("web", "web").annotate("cloudmap.controller/publish", "false"));
         self.sync(&function).await;
         self.expect("ECS answers alone again", (4, 0));
 
-        self.happens("The next minute: nothing to do.");
+        self.begin_step("The next minute: nothing to do.");
         self.sandbox.cloud_map().forget_calls();
         self.sync(&function).await;
         self.expect("the world is as before", (4, 0));
@@ -121,7 +123,7 @@ impl Migration {
         ExitCode::SUCCESS
     }
 
-    /// As ECS registers them.
+    /// Registers the tasks as ECS does.
     fn start_tasks(&self) {
         for task in 1..=TASKS {
             let address = format!("10.0.90.{task}");
@@ -140,12 +142,12 @@ impl Migration {
         assert!(answer.response.is_ok(), "step {}", self.step);
     }
 
-    fn happens(&mut self, what: &str) {
+    fn begin_step(&mut self, what: &str) {
         self.step += 1;
         println!("{}. {what}", self.step);
     }
 
-    /// Tells who is there, which must be so many tasks and pods.
+    /// Prints the registered instances, and asserts the numbers of tasks and pods.
     fn expect(&self, what: &str, (tasks, pods): (usize, usize)) {
         let instances = self.sandbox.cloud_map().instances(&self.service);
         let ours = instances.values().filter(|it| it.contains_key("cloud-map-sync/owner")).count();

@@ -1,7 +1,7 @@
-//! Services across clusters (docs/multi-cluster.md): `blue` and `green` are served, and `amber` is a cluster of AWS's
-//! controller that is known by its instances alone. Names are exported (`exports`), `messages` come in a batch, Cloud
-//! Map is away and green is lost (`lost`). After each step a further run writes nothing (`runs`), and everything that is not
-//! ours is as it was (`foreign`).
+//! Services across clusters (docs/multi-cluster.md): the function serves `blue` and `green`, and `amber` is a cluster
+//! of AWS's controller that the function knows only by its instances. Names are exported (`exports`), a batch of
+//! `messages` arrives, Cloud Map is unavailable and green is lost (`lost`). After each step a further run writes
+//! nothing (`runs`), and everything that is not ours is unchanged (`foreign`).
 
 mod exports;
 mod foreign;
@@ -32,13 +32,13 @@ struct Clusterset {
     green: KubernetesServer,
     amber: KubernetesServer,
     aws: AwsController,
-    /// What people and ECS made before the first run.
+    /// The instances and objects of people, ECS and other tools before the first run.
     by_others: Foreign,
     step: usize,
 }
 
-/// Tells the story; fails where the world is not as docs/multi-cluster.md says.
-pub async fn tell() -> ExitCode {
+/// Plays the story. Panics if a state differs from docs/multi-cluster.md.
+pub async fn run() -> ExitCode {
     let mut story = Clusterset::start().await;
     story.one_export().await;
     story.two_exports().await;
@@ -86,7 +86,7 @@ impl Clusterset {
         story
     }
 
-    /// The function for these clusters.
+    /// A function that serves these clusters.
     async fn serving(&self, clusters: &str) -> Function {
         let settings: Vec<_> = SETTINGS.into_iter().chain([("CLUSTERS", clusters)]).collect();
         self.sandbox.function(&settings).await.with_clock(self.clock.clock())
@@ -102,7 +102,7 @@ impl Clusterset {
         ExitCode::SUCCESS
     }
 
-    fn happens(&mut self, what: &str) {
+    fn begin_step(&mut self, what: &str) {
         self.step += 1;
         println!("{}. {what}", self.step);
     }

@@ -7,7 +7,7 @@ use testbed::Sandbox;
 use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
-/// Clusters `blue` and `green`, seeded, and a registry that guards what is not theirs.
+/// The seeded clusters `blue` and `green`, and a registry that records every change of a foreign instance.
 pub async fn world() -> Sandbox {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     registry(&sandbox);
@@ -18,7 +18,7 @@ pub async fn world() -> Sandbox {
     sandbox
 }
 
-/// The same with a function, to be served.
+/// The same sandbox with its function, for `--serve`.
 pub async fn served() -> (Sandbox, Function) {
     let sandbox = world().await;
     let function = sandbox.function(&[]).await;
@@ -72,14 +72,14 @@ fn green(cluster: &KubernetesServer) {
     cluster.pods("shop", "checkout", &[pod("checkout-849f6d7c5-uvwxy", 61)]);
 }
 
-/// A headless Service of port `http` that claims `hostname` in `shop.local`. Its pods have the attributes of the tasks of
-/// that name, by which callers may filter.
+/// A headless Service with the port `http` that claims `hostname` in `shop.local`. Its pods have the attributes of the
+/// ECS tasks of that name, since clients may filter by them.
 pub fn claim(service: &str, hostname: &str) -> Headless {
-    let of_tasks = format!(
+    let task_attributes = format!(
         "ECS_CLUSTER_NAME=shop,ECS_SERVICE_NAME={hostname},ECS_TASK_DEFINITION_FAMILY={hostname}"
     );
     let service = Headless::new("shop", service).port("http", 8080).claim(hostname, "shop.local");
-    service.annotate("cloudmap.controller/attributes", &of_tasks)
+    service.annotate("cloudmap.controller/attributes", &task_attributes)
 }
 
 /// A ready pod at 10.0.1.x.

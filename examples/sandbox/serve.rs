@@ -21,11 +21,11 @@ const EXAMPLES: &str = "\
 
 /// Serves until the process is interrupted. `kubeconfig` is the name of a file in `target`.
 pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -> ExitCode {
-    // With the `data-` prefix left off the host, discovery is asked for here as well.
+    // Clients that disable the host prefix `data-` send DiscoverInstances to this host.
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     sandbox.cloud_map().behave(behaviour);
     let mut clusters = sandbox.clusters();
-    // The first is the current context.
+    // The first cluster becomes the current context.
     clusters.sort_by_key(|it| it.identity().name != "blue");
     let kubeconfig = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target").join(kubeconfig);
     if let Err(error) = kubeconfigs::write(&kubeconfig, &clusters) {
@@ -36,7 +36,8 @@ pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -
     sandbox.aws().lambda.allow(ROLE_ARN);
     sandbox.aws().lambda.deploy(REGION, ACCOUNT, "cloud-map-sync", function);
     println!("# The sandbox serves until it is interrupted. In another shell:");
-    // The AWS CLI reads the Region by its older name, and would ask `data-127.0.0.1` for discovery.
+    // The AWS CLI reads the Region from this older variable. With the host prefix it would send DiscoverInstances to
+    // `data-127.0.0.1`.
     let more = [
         ("AWS_DEFAULT_REGION", REGION),
         ("AWS_DISABLE_HOST_PREFIX_INJECTION", "true"),
@@ -49,7 +50,7 @@ pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -
     println!("export KUBECONFIG='{}'", kubeconfig.display());
     println!("{EXAMPLES}");
     let interrupted = tokio::signal::ctrl_c().await;
-    // A person's own calls by the AWS CLI change instances that are not the function's, and no test judges them.
+    // A person may have changed foreign instances with the AWS CLI, which is no violation.
     sandbox.cloud_map().take_violations();
     match interrupted {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
-//! The shop that `--shop --serve` serves, for the pictures of `kubectl cloudmap report`: a dozen names in the middle of
-//! their move from ECS to three clusters of a clusterset, some in conflict, and changes since the last sync.
+//! The shop that `--shop --serve` serves, for the pictures of `kubectl cloudmap report`: a dozen names during their
+//! move from ECS to three clusters of a clusterset, some of them in conflict, with changes since the last sync.
 
 use cloud_map_sync::function::Function;
 
@@ -10,10 +10,10 @@ use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
 use testbed::function::{event, invoke};
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
-/// The names that have tasks of ECS, each with their number.
+/// The names that have ECS tasks, each with the number of tasks.
 const TASKS: [(&str, u8); 6] =
     [("cart", 3), ("checkout", 4), ("invoices", 2), ("payments", 3), ("reviews", 1), ("web", 2)];
-/// The pods in each cluster, by name.
+/// The number of pods in each cluster, by name.
 const BLUE: [(&str, u8); 5] =
     [("cart", 1), ("orders", 3), ("prices", 2), ("search", 2), ("web", 4)];
 const GREEN: [(&str, u8); 4] = [("catalog", 2), ("orders", 2), ("reviews", 3), ("web", 3)];
@@ -38,7 +38,7 @@ pub async fn served() -> (Sandbox, Function) {
     let function = sandbox.function(&SETTINGS).await;
     let answer = invoke(&function, &event("direct-sync")).await;
     assert!(answer.report.is_some_and(|report| report.ok), "a sync before");
-    // What the next sync finds.
+    // Changes for the next sync.
     run(blue, "cart", 3, 1);
     run(blue, "checkout", 2, 1);
     run(blue, "prices", 0, 1);
@@ -51,7 +51,7 @@ pub async fn served() -> (Sandbox, Function) {
     (sandbox, function)
 }
 
-/// A Service with so many pods, which claims its name in `shop.local`.
+/// Runs a number of pods behind a Service that claims its name in `shop.local`.
 fn run(cluster: &KubernetesServer, name: &str, pods: u8, network: u8) {
     let pods = (1..=pods).map(|number| {
         let last = name.len() * 10 + usize::from(number);
@@ -61,7 +61,7 @@ fn run(cluster: &KubernetesServer, name: &str, pods: u8, network: u8) {
     cluster.pods("shop", name, &pods.collect::<Vec<_>>());
 }
 
-/// The tasks of ECS, an address that a person registered, and a name without instances.
+/// Registers the ECS tasks, an address of a person, and a name without instances.
 fn register_others(sandbox: &Sandbox) {
     let cloud_map = sandbox.cloud_map();
     let dns = cloud_map.namespace("shop.local", NamespaceKind::DnsPrivate);

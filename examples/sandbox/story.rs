@@ -10,11 +10,11 @@ use crate::seed::{claim, pod, world};
 use testbed::Sandbox;
 use testbed::function::{Answer, event, invoke};
 
-/// Attributes by service, instance and key.
+/// The attributes of instances, by service, instance and key.
 type Instances = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
 
-/// Tells the story; fails where the world is not as the story says.
-pub async fn tell() -> ExitCode {
+/// Plays the story. Panics if a state differs from the story.
+pub async fn run() -> ExitCode {
     let sandbox = world().await;
     let foreign = not_ours(&sandbox);
     let mut story = Story { function: sandbox.function(&[]).await, sandbox, foreign, chapter: 0 };
@@ -34,11 +34,13 @@ struct Story {
 
 impl Story {
     async fn first_sync(&mut self) {
-        self.happens("Two clusters ask for names that ECS tasks have, too. What would a sync do?");
+        self.begin_step(
+            "Two clusters ask for names that ECS tasks have, too. What would a sync do?",
+        );
         self.play("direct-plan").await;
-        self.happens("The schedule runs the first sync. Nothing of ECS is touched.");
+        self.begin_step("The schedule runs the first sync. Nothing of ECS is touched.");
         self.play("schedule-eventbridge-rule").await;
-        self.happens("The next minute: nothing has changed, and nothing is written.");
+        self.begin_step("The next minute: nothing has changed, and nothing is written.");
         self.sandbox.cloud_map().forget_calls();
         self.play("schedule-eventbridge-scheduler").await;
         self.expect("a converged sync writes nothing", self.sandbox.cloud_map().writes() == 0);
@@ -47,7 +49,7 @@ impl Story {
     async fn changes(&mut self) {
         let blue = self.sandbox.kubernetes("blue");
         let green = self.sandbox.kubernetes("green");
-        self.happens("blue: web is scaled from two pods to four.");
+        self.begin_step("blue: web is scaled from two pods to four.");
         let names = ["abcde", "fghij", "klmno", "pqrst"];
         let mut pods = Vec::new();
         for (name, last) in names.into_iter().zip(11..) {
@@ -56,18 +58,18 @@ impl Story {
         blue.pods("shop", "web", &pods);
         self.play("sqs-kubernetes-event-exporter").await;
 
-        self.happens("blue: one of them is gone.");
+        self.begin_step("blue: one of them is gone.");
         pods.remove(0);
         blue.pods("shop", "web", &pods);
         self.play("sqs-knative-reference").await;
 
-        self.happens(
+        self.begin_step(
             "blue: cart asks for another name. The new name is whole before the old one goes.",
         );
         blue.service(claim("cart", "basket"));
         self.play("sqs-knative-resource").await;
 
-        self.happens("green: checkout is deleted.");
+        self.begin_step("green: checkout is deleted.");
         green.delete_service("shop", "checkout");
         self.play("sqs-argo-events-data").await;
     }
@@ -75,13 +77,15 @@ impl Story {
     async fn adoption(&mut self) {
         let blue = self.sandbox.kubernetes("blue");
         let cloud_map = self.sandbox.cloud_map();
-        self.happens(
+        self.begin_step(
             "blue: a person registered the pod of mail by hand. Who lets the function take that over?",
         );
         blue.service(claim("mail", "mail"));
         blue.pods("shop", "mail", &[pod("mail-6f9c7d5b8-uvwxy", 31)]);
         self.play("direct-adopt").await;
-        self.happens("Somebody does: the instance keeps its id and what else was written on it.");
+        self.begin_step(
+            "Somebody does: the instance keeps its id and what else was written on it.",
+        );
         let mail = cloud_map.find_service("shop.local", "mail").expect("seeded");
         cloud_map.allow_adoption(&[(&mail, "mailbox")]);
         self.play("direct-adopt-confirmed").await;
@@ -94,14 +98,14 @@ impl Story {
 
     async fn messages(&mut self) {
         let blue = self.sandbox.kubernetes("blue");
-        self.happens(
+        self.begin_step(
             "blue: cart has a second pod. Five messages, one of them no JSON, name three scopes.",
         );
         let pods = [pod("cart-5b8f7c6d9-klmno", 21), pod("cart-5b8f7c6d9-zabcd", 22)];
         blue.pods("shop", "cart", &pods);
         self.play("sqs-mixed-batch").await;
 
-        self.happens("Every other event in events/ finds the world as it should be.");
+        self.begin_step("Every other event in events/ finds the world as it should be.");
         self.sandbox.cloud_map().forget_calls();
         let rest = [
             "direct-adopt-owner",
@@ -150,12 +154,12 @@ impl Story {
         ExitCode::SUCCESS
     }
 
-    fn happens(&mut self, what: &str) {
+    fn begin_step(&mut self, what: &str) {
         self.chapter += 1;
         println!("{}. {what}", self.chapter);
     }
 
-    /// Plays one of the files of `events/` and prints what the function did and answered.
+    /// Invokes the function with a file of `events/`, and prints its report and response.
     async fn play(&self, name: &str) {
         println!("   events/{name}.json");
         let answer = invoke(&self.function, &event(name)).await;
@@ -169,7 +173,7 @@ impl Story {
     }
 }
 
-/// Prints what the function did and, where that says more, what it answered.
+/// Prints the report of the function, and its response if that has more information.
 pub fn show(answer: &Answer) {
     if let Some(report) = &answer.report {
         report.to_string().lines().for_each(|line| println!("   {line}"));

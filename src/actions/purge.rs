@@ -44,11 +44,11 @@ impl Invocation<'_> {
         let mut keys = BTreeSet::new();
         let mut known = BTreeSet::new();
         for key in all {
-            let named_as = match self.deadline.half(self.clients.name_of(&key)).await {
+            let name = match self.deadline.half(self.clients.name_of(&key)).await {
                 Ok(answer) => answer,
                 Err(_) => Err("STS did not answer in time".to_owned()),
             };
-            known.insert(match named_as {
+            known.insert(match name {
                 Ok(name) => {
                     // Two roles may belong to one account, so one name can match several keys.
                     keys.extend((name == *named).then_some(key));
@@ -80,8 +80,8 @@ impl Invocation<'_> {
             let read = self.read_in_time(registry.read()).await;
             has_exported |= read.is_ok_and(|read| self.has_clusterset_instances(arn, &read));
         }
-        // In the opposite order, a purge that stops halfway would leave imports without a cluster record, and such a
-        // cluster is held back until a person acts.
+        // Purges the imports before the cluster record. In the opposite order, a purge that stops halfway would leave
+        // imports without a cluster record, and such a cluster is held back until a person acts.
         let multi_cluster = match configured {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,
@@ -182,7 +182,8 @@ impl Invocation<'_> {
     }
 
     /// Deletes the cluster's import objects; in plan mode only reports them. Returns `None` if there are none or the
-    /// cluster no longer exists. `has_exported`: the result of `has_exports`.
+    /// cluster no longer exists. `has_exported`: whether a Cloud Map has instances that the cluster exported, or its
+    /// records.
     async fn purge_imports(
         &self,
         cluster: &Cluster,

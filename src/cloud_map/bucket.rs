@@ -5,7 +5,7 @@
 //! first one discards the assumed burst, later ones halve the rate, which then recovers.
 //!
 //! Calls are served in the order of their arrival, the calls of a sync before reads that only refresh the mirror. The
-//! first call of each lane polls the bucket, and the other calls wait for the lane's lock.
+//! first call of each queue holds the lock of the queue and polls the bucket; the other calls wait for the lock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -113,39 +113,40 @@ impl Bucket {
 
 /// The priority of the calls that wait for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Priority {
     /// Changes, and the reads that they are planned from.
     Sync,
     /// Reads that only refresh the mirror. They wait while any call of a sync waits.
     Refresh,
 }
 
-/// A token bucket with the calls that wait for it.
+/// The rate limiter of one kind of call: a token bucket, and the calls that wait for its tokens.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct RateLimiter {
     bucket: Mutex<Bucket>,
-    lanes: [FairMutex<()>; 2],
+    /// One queue of calls for each priority: the first call of a queue holds its lock.
+    queues: [FairMutex<()>; 2],
     /// The number of waiting calls of a sync.
     waiting: AtomicUsize,
     /// Wakes waiting calls when a token arrives earlier than they computed.
     pub(super) tokens_added: Notify,
 }
 
-impl Queue {
+impl RateLimiter {
     pub(super) fn new(bucket: Bucket) -> Self {
-        let (lanes, waiting) = Default::default();
-        Self { bucket: Mutex::new(bucket), lanes, waiting, tokens_added: Notify::new() }
+        let (queues, waiting) = Default::default();
+        Self { bucket: Mutex::new(bucket), queues, waiting, tokens_added: Notify::new() }
     }
 
     /// Waits for a token.
-    pub(super) async fn take_token(&self, lane: Lane) {
-        let _waiting = (lane == Lane::Sync).then(|| Waiting::new(&self.waiting));
-        let _first = self.lanes[lane as usize].lock().await;
+    pub(super) async fn take_token(&self, priority: Priority) {
+        let _waiting = (priority == Priority::Sync).then(|| WaitingCall::new(&self.waiting));
+        let _first = self.queues[priority as usize].lock().await;
         loop {
             let tokens_added = self.tokens_added.notified();
             let taken = {
                 let mut bucket = self.lock_bucket();
-                if lane == Lane::Refresh && self.waiting.load(Ordering::Relaxed) > 0 {
+                if priority == Priority::Refresh && self.waiting.load(Ordering::Relaxed) > 0 {
                     Err(bucket.time_to_next())
                 } else {
                     bucket.take_token(Instant::now())
@@ -162,16 +163,16 @@ impl Queue {
 }
 
 /// Counts a waiting call until it has its token or is cancelled, which drops this.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingCall<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCall<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

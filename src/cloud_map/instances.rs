@@ -8,7 +8,7 @@ use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
 use aws_sdk_servicediscovery::types::Tag;
 use futures_util::{Stream, StreamExt, TryStreamExt, future};
 
-use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE, read_each};
+use super::{Call, CallSlot, Class, CloudMap, Error, SIDE_BY_SIDE, read_each};
 use crate::model::attributes::from_cloud_map;
 use crate::model::{
     Attributes, CloudMapService, Instances, Place, Registry, ServiceKey, ServiceTags, Tags,
@@ -130,12 +130,16 @@ impl CloudMap {
 
     /// Reads only the instances `ids` of a service, into the service. An error is recorded in the service as by
     /// [`InstancesRead::fill`], even if the service does not exist.
-    pub async fn read_some(&self, service: &mut CloudMapService, ids: &BTreeSet<String>) {
+    pub async fn read_instances_by_id(
+        &self,
+        service: &mut CloudMapService,
+        ids: &BTreeSet<String>,
+    ) {
         let reads = ids.iter().map(|id| {
             let arn = &service.arn;
             let action = format!("get the instance {id} of Cloud Map service {}", service.name);
             async move {
-                let _permit = self.permit(Call::GetInstance).await;
+                let _slot = self.acquire(Call::GetInstance).await;
                 Ok::<_, Error>((id.clone(), self.get_instance(arn, id, action).await?))
             }
         });
@@ -148,18 +152,18 @@ impl CloudMap {
     }
 
     /// Reads the attributes of one instance. Returns `None` if the instance or its service does not exist. Waits only
-    /// for the rate limit, since the caller already has a permit.
+    /// for the rate limit, since the caller already has a slot.
     ///
     /// # Errors
     /// Returns an error if the call fails.
     pub async fn instance(
         &self,
-        _permit: &Permit<'_>,
+        _slot: &CallSlot<'_>,
         service: &str,
         place: &Place,
         instance: &str,
     ) -> Result<Option<Attributes>, Error> {
-        self.quotas.wait_for_rate(Call::GetInstance, self.lane).await;
+        self.quotas.wait_for_rate(Call::GetInstance, self.priority).await;
         let action = format!("get the instance {instance} of {place}");
         match self.get_instance(service, instance, action).await {
             Err(error) if error.class == Class::NotFound => Ok(None),
@@ -234,7 +238,7 @@ impl CloudMap {
     /// # Errors
     /// Returns an error if they could not be read, or if the service does not exist.
     pub async fn tags(&self, arn: &str) -> Result<ServiceTags, Error> {
-        let _permit = self.permit(Call::ListTagsForResource).await;
+        let _slot = self.acquire(Call::ListTagsForResource).await;
         let answer = self.client.list_tags_for_resource().resource_arn(arn).send().await;
         let action = || format!("list the tags of Cloud Map service {arn}");
         let answer = answer.map_err(|error| Error::new(action(), &error));

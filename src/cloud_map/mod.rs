@@ -1,6 +1,6 @@
 //! One account's AWS Cloud Map in one Region. `read` and `instances` read; each function of `write` makes one change;
 //! `operation` waits for the operation that a change starts. No code here decides what to change. Every call waits for
-//! a permit of its rate limit (`quota`).
+//! the rate limit of its kind (`quota`).
 //!
 //! Requests identify services and namespaces by ARN. Cloud Map accepts an ARN wherever it takes an id, and requires the
 //! ARN for a namespace that another account shares.
@@ -24,10 +24,10 @@ use futures_util::{StreamExt, stream};
 use crate::error::chain;
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
-use bucket::Lane;
+use bucket::Priority;
 pub use instances::{CustomTags, InstancesRead, OWNER_TAG, ServiceToRead};
 pub use operation::WaitResult;
-pub use quota::{Call, LinePlaces, Permit, QuotaShare, Quotas, Rate};
+pub use quota::{AdmissionSlots, Call, CallSlot, QuotaShare, Quotas, Rate};
 pub use read::{ListedNamespace, ListedService, StripDataPrefix};
 use shared_results::EnsuredNamespaces;
 pub use shared_results::{Created, SharedResults};
@@ -54,7 +54,7 @@ async fn read_each<T>(
 pub struct CloudMap {
     client: Client,
     quotas: Arc<Quotas>,
-    lane: Lane,
+    priority: Priority,
     timings: Arc<operation::Timings>,
     custom_tags: Arc<CustomTags>,
     recorder: Option<Arc<OutcomeRecorder>>,
@@ -66,7 +66,7 @@ impl CloudMap {
         Self {
             client: Client::from_conf(config),
             quotas,
-            lane: Lane::Sync,
+            priority: Priority::Sync,
             timings: Arc::default(),
             custom_tags,
             recorder: None,
@@ -82,18 +82,18 @@ impl CloudMap {
     /// Returns a clone for reads that only refresh the mirror. The calls of a sync take precedence.
     #[must_use]
     pub fn refreshing(&self) -> Self {
-        Self { lane: Lane::Refresh, ..self.clone() }
+        Self { priority: Priority::Refresh, ..self.clone() }
     }
 
-    /// Waits until the line of `call` has room for `calls` calls, or at most for a full line, and reserves their
-    /// places.
-    pub async fn enter_line(&self, call: Call, calls: usize) -> LinePlaces {
-        self.quotas.enter_line(call, calls).await
+    /// Waits until `calls` calls of this kind are admitted to wait for their tokens, or as many as the limit allows at
+    /// once.
+    pub async fn admit(&self, call: Call, calls: usize) -> AdmissionSlots {
+        self.quotas.admit(call, calls).await
     }
 
-    /// Waits for a permit to make one call.
-    pub async fn permit(&self, call: Call) -> Permit<'_> {
-        self.quotas.permit(call, self.lane).await
+    /// Waits until one call of this kind may be made.
+    pub async fn acquire(&self, call: Call) -> CallSlot<'_> {
+        self.quotas.acquire(call, self.priority).await
     }
 }
 

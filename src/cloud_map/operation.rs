@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_servicediscovery::types::{Operation, OperationStatus, OperationTargetType};
-use tokio::sync::{Mutex as Queue, MutexGuard as Probe};
+use tokio::sync::{Mutex as FairMutex, MutexGuard as FairMutexGuard};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Call, CloudMap, Error, Permit};
+use super::{Call, CallSlot, CloudMap, Error};
 use crate::model::NamespaceKind;
 
 /// The longest time to wait for one operation.
@@ -62,9 +62,9 @@ impl CloudMap {
             let start = Instant::now();
             let _probe = timing.first_poll(start).await;
             loop {
-                // Boxed to keep this future small: thousands of futures wait here for a permit at once.
-                let permit = self.permit(Call::GetOperation).await;
-                let polled = Box::pin(self.poll(permit, operation, owner)).await?;
+                // Boxed to keep this future small: thousands of futures wait here for a slot at once.
+                let slot = self.acquire(Call::GetOperation).await;
+                let polled = Box::pin(self.poll(slot, operation, owner)).await?;
                 if let Some((ended, duration)) = polled {
                     timing.record(duration.unwrap_or(start.elapsed()));
                     return Ok(ended);
@@ -78,7 +78,7 @@ impl CloudMap {
     /// Returns the result and the duration of an operation, or `None` if it has not ended.
     async fn poll(
         &self,
-        _permit: Permit<'_>,
+        _slot: CallSlot<'_>,
         operation: &str,
         owner: Option<&str>,
     ) -> Result<Option<(WaitResult, Option<Duration>)>, Error> {
@@ -144,13 +144,13 @@ const LAST: Duration = Duration::from_secs(57);
 pub(super) struct OperationTiming {
     /// Oldest first, each multiplied by `MARGIN`.
     durations: Mutex<VecDeque<Duration>>,
-    probe: Queue<()>,
+    probe: FairMutex<()>,
 }
 
 impl OperationTiming {
     /// Waits until the first poll of an operation that was accepted at `start`. If no duration is known, the operation
     /// that gets the lock is the probe; the others wait until it has ended, at most `FIRST_POLL_MAX`.
-    pub(super) async fn first_poll(&self, start: Instant) -> Option<Probe<'_, ()>> {
+    pub(super) async fn first_poll(&self, start: Instant) -> Option<FairMutexGuard<'_, ()>> {
         let due = start + FIRST_POLL_MAX;
         while self.median().is_none() {
             let Ok(probe) = timeout_at(due, self.probe.lock()).await else { return None };

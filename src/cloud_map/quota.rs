@@ -1,8 +1,8 @@
-//! Permits to make calls within the rate limits of an account: one token bucket for each kind of call, shared by all
-//! clients of that account and Region in this process. The calls of a sync are served in order, and before reads that
-//! only refresh the mirror. A group of Services waits in a [`Line`] before it reads again and makes its changes, so
-//! that the read is recent when the changes get their tokens. The SDK's retries and throttles are counted and reported
-//! to the buckets.
+//! The rate limits of an account: one token bucket for each kind of call, shared by all clients of that account and
+//! Region in this process. The calls of a sync are served in order, and before reads that only refresh the mirror. Each
+//! call takes a token, and then holds a [`CallSlot`] while it is in flight. A group of Services waits for
+//! [`AdmissionSlots`] before it reads again and makes its changes, so that the read is recent when the changes get
+//! their tokens. The SDK's retries and throttles are counted and reported to the buckets.
 //!
 //! AWS publishes no limits of the control plane. The limits here are the defaults of AWS's own MCS controller
 //! (aws-cloud-map-mcs-controller-for-k8s, pkg/cloudmap/ratelimiter.go). A call that is not listed there has the limit
@@ -20,7 +20,7 @@ use aws_smithy_runtime_api::client::retries::RequestAttempts;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-use super::bucket::{Bucket, Lane, Queue};
+use super::bucket::{Bucket, Priority, RateLimiter};
 use crate::model::{Traffic, words};
 
 words! {
@@ -126,8 +126,8 @@ impl Default for QuotaShare {
 /// The rate limits of one account in one Region.
 #[derive(Debug)]
 pub struct Quotas {
-    queues: BTreeMap<Call, Queue>,
-    lines: BTreeMap<Call, Line>,
+    limiters: BTreeMap<Call, RateLimiter>,
+    admission_limits: BTreeMap<Call, AdmissionLimit>,
     concurrency: Semaphore,
     /// The calls since the start of the process, including the SDK's retries. The traffic of one invocation is the
     /// difference of two reads.
@@ -135,50 +135,50 @@ pub struct Quotas {
     throttles: AtomicUsize,
 }
 
-/// A limited number of places before the bucket of one kind of call. Without it, 1,000 groups would read and plan at
+/// Limits the calls of one kind that are planned and wait for a token. Without it, 1,000 groups would read and plan at
 /// once, and the plan of the last group would be stale for most of the run.
 #[derive(Debug)]
-struct Line {
-    places: Arc<Semaphore>,
-    length: u32,
+struct AdmissionLimit {
+    slots: Arc<Semaphore>,
+    size: u32,
 }
 
-/// The length of a line, as the time in which the calls of a full line get their tokens.
-const LINE: Duration = Duration::from_millis(500);
+/// The size of an admission limit, as the time in which that number of calls get their tokens.
+const ADMISSION_TIME: Duration = Duration::from_millis(500);
 
-impl Line {
+impl AdmissionLimit {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a rate is not negative, and the length is limited"
+        reason = "a rate is not negative, and the size is limited"
     )]
     fn new(rate: Rate) -> Self {
-        let length = (rate.per_second * LINE.as_secs_f64()).clamp(1.0, 10_000.0) as u32;
-        Self { places: Arc::new(Semaphore::new(length as usize)), length }
+        let size = (rate.per_second * ADMISSION_TIME.as_secs_f64()).clamp(1.0, 10_000.0) as u32;
+        Self { slots: Arc::new(Semaphore::new(size as usize)), size }
     }
 
-    async fn enter(&self, calls: usize) -> LinePlaces {
-        let calls = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, self.length);
+    async fn admit(&self, calls: usize) -> AdmissionSlots {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, self.size);
         // The semaphore is never closed, so there is no error to handle.
-        LinePlaces(self.places.clone().acquire_many_owned(calls).await.ok())
+        AdmissionSlots(self.slots.clone().acquire_many_owned(calls).await.ok())
     }
 }
 
-/// The places of calls in a line, freed on drop. A caller drops a place when the call has its token.
+/// The slots of admitted calls, freed on drop. A caller drops a slot when the call has its token.
 #[derive(Debug, Default)]
-pub struct LinePlaces(Option<OwnedSemaphorePermit>);
+pub struct AdmissionSlots(Option<OwnedSemaphorePermit>);
 
-impl LinePlaces {
-    /// Splits off the place of one call; empty if the line was too short to hold all calls.
+impl AdmissionSlots {
+    /// Splits off the slot of one call; empty if the limit was smaller than the number of calls.
     #[must_use]
     pub fn split(&mut self) -> Self {
-        Self(self.0.as_mut().and_then(|places| places.split(1)))
+        Self(self.0.as_mut().and_then(|slots| slots.split(1)))
     }
 }
 
-/// A permit to make one call. Hold it until the call has ended.
+/// One of the `MAX_CONCURRENCY` slots for calls in flight. Hold it until the call has ended.
 #[derive(Debug)]
-pub struct Permit<'a> {
+pub struct CallSlot<'a> {
     _held: Option<SemaphorePermit<'a>>,
 }
 
@@ -186,33 +186,33 @@ impl Quotas {
     pub fn new(share: QuotaShare) -> Self {
         let now = Instant::now();
         let rate = |call: Call| share.apply_to(call.rate());
-        let queue = |call| (call, Queue::new(Bucket::new(rate(call), now)));
-        let line = |call| (call, Line::new(rate(call)));
+        let limiter = |call| (call, RateLimiter::new(Bucket::new(rate(call), now)));
+        let admission_limit = |call| (call, AdmissionLimit::new(rate(call)));
         let (calls, throttles) = Default::default();
         Self {
-            queues: Call::ALL.into_iter().map(queue).collect(),
-            lines: Call::ALL.into_iter().map(line).collect(),
+            limiters: Call::ALL.into_iter().map(limiter).collect(),
+            admission_limits: Call::ALL.into_iter().map(admission_limit).collect(),
             concurrency: Semaphore::new(MAX_CONCURRENCY),
             calls,
             throttles,
         }
     }
 
-    /// Waits for the rate limit, and then for the concurrency limit.
-    pub(super) async fn permit(&self, call: Call, lane: Lane) -> Permit<'_> {
-        self.wait_for_rate(call, lane).await;
+    /// Waits for a token of the rate limit, and then for a slot of the concurrency limit.
+    pub(super) async fn acquire(&self, call: Call, priority: Priority) -> CallSlot<'_> {
+        self.wait_for_rate(call, priority).await;
         // The semaphore is never closed, so there is no error to handle.
-        Permit { _held: self.concurrency.acquire().await.ok() }
+        CallSlot { _held: self.concurrency.acquire().await.ok() }
     }
 
     /// Waits only for the rate limit.
-    pub(super) async fn wait_for_rate(&self, call: Call, lane: Lane) {
-        self.queues[&call].take_token(lane).await;
+    pub(super) async fn wait_for_rate(&self, call: Call, priority: Priority) {
+        self.limiters[&call].take_token(priority).await;
     }
 
-    /// Waits for `calls` places in the line of `call`, or at most for all its places.
-    pub(super) async fn enter_line(&self, call: Call, calls: usize) -> LinePlaces {
-        self.lines[&call].enter(calls).await
+    /// Waits until `calls` calls of this kind are admitted, or as many as the limit allows at once.
+    pub(super) async fn admit(&self, call: Call, calls: usize) -> AdmissionSlots {
+        self.admission_limits[&call].admit(calls).await
     }
 
     /// Returns the calls and throttles since the start of this process.
@@ -223,13 +223,13 @@ impl Quotas {
     }
 
     pub(super) fn record_success(&self, call: Call) {
-        self.queues[&call].lock_bucket().record_success(Instant::now());
-        self.queues[&call].tokens_added.notify_waiters();
+        self.limiters[&call].lock_bucket().record_success(Instant::now());
+        self.limiters[&call].tokens_added.notify_waiters();
     }
 
     pub(super) fn record_throttle(&self, call: Call) {
         self.throttles.fetch_add(1, Ordering::Relaxed);
-        self.queues[&call].lock_bucket().record_throttle(Instant::now());
+        self.limiters[&call].lock_bucket().record_throttle(Instant::now());
     }
 }
 
@@ -257,7 +257,7 @@ impl Intercept for AttemptObserver {
         let is_retry =
             config.load::<RequestAttempts>().is_some_and(|attempts| attempts.attempts() > 1);
         if let Some(call) = call(config).filter(|_| is_retry) {
-            self.0.queues[&call].lock_bucket().overdraw(Instant::now());
+            self.0.limiters[&call].lock_bucket().overdraw(Instant::now());
         }
         Ok(())
     }
@@ -295,12 +295,12 @@ mod tests {
 
     use super::*;
 
-    /// Returns the seconds until the last of `calls` calls has its permit.
+    /// Returns the seconds until the last of `calls` calls has its slot.
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
         let quotas = Quotas::new(share);
         let start = Instant::now();
         let all = (0..calls).map(|_| async {
-            drop(quotas.permit(call, Lane::Sync).await);
+            drop(quotas.acquire(call, Priority::Sync).await);
             quotas.record_success(call);
         });
         futures_util::future::join_all(all).await;
@@ -321,18 +321,18 @@ mod tests {
     async fn call_of_a_sync_is_served_before_reads_that_wait_to_refresh() {
         let quotas = Arc::new(Quotas::new(QuotaShare(1.0)));
         let order = Arc::new(Mutex::new(Vec::new()));
-        let spawn_call = |name: &'static str, lane: Lane| {
+        let spawn_call = |name: &'static str, priority: Priority| {
             let quotas = quotas.clone();
             let order = order.clone();
             tokio::spawn(async move {
-                drop(quotas.permit(Call::ListInstances, lane).await);
+                drop(quotas.acquire(Call::ListInstances, priority).await);
                 quotas.record_success(Call::ListInstances);
                 order.lock().expect("no panic").push(name);
             })
         };
-        let mut calls: Vec<_> = (0..60).map(|_| spawn_call("refresh", Lane::Refresh)).collect();
+        let mut calls: Vec<_> = (0..60).map(|_| spawn_call("refresh", Priority::Refresh)).collect();
         sleep(Duration::from_millis(1)).await;
-        calls.push(spawn_call("sync", Lane::Sync));
+        calls.push(spawn_call("sync", Priority::Sync));
         for task in calls {
             task.await.expect("no panic");
         }
@@ -346,28 +346,28 @@ mod tests {
     async fn cancelled_call_delays_no_other() {
         let quotas = Quotas::new(QuotaShare(1.0));
         let wait = Duration::from_millis(10);
-        for lane in [Lane::Sync, Lane::Refresh] {
-            while tokio::time::timeout(wait, quotas.permit(Call::ListServices, lane)).await.is_ok()
-            {
-            }
+        for priority in [Priority::Sync, Priority::Refresh] {
+            while tokio::time::timeout(wait, quotas.acquire(Call::ListServices, priority))
+                .await
+                .is_ok()
+            {}
         }
         let start = Instant::now();
-        drop(quotas.permit(Call::ListServices, Lane::Refresh).await);
+        drop(quotas.acquire(Call::ListServices, Priority::Refresh).await);
         assert!(start.elapsed() <= Duration::from_millis(500));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn line_has_room_for_the_calls_of_half_a_second() {
+    async fn calls_of_half_a_second_are_admitted_at_once() {
         let quotas = Quotas::new(QuotaShare::default());
         let wait = Duration::from_millis(10);
-        let enter =
-            |calls| tokio::time::timeout(wait, quotas.enter_line(Call::RegisterInstance, calls));
-        let mut all = enter(1000).await.expect("as many as fit");
-        assert!(enter(1).await.is_err());
+        let admit = |calls| tokio::time::timeout(wait, quotas.admit(Call::RegisterInstance, calls));
+        let mut all = admit(1000).await.expect("as many as fit");
+        assert!(admit(1).await.is_err());
         let one = all.split();
-        assert!(enter(1).await.is_err(), "it has not left");
+        assert!(admit(1).await.is_err(), "the slot is not freed yet");
         drop(one);
-        assert!(enter(1).await.is_ok());
-        assert!(enter(2).await.is_err());
+        assert!(admit(1).await.is_ok());
+        assert!(admit(2).await.is_err());
     }
 }

@@ -119,7 +119,7 @@ impl CloudMap {
         id: &str,
         action: impl Fn() -> String,
     ) -> Result<Option<api::Service>, Error> {
-        let _permit = self.permit(Call::GetService).await;
+        let _slot = self.acquire(Call::GetService).await;
         let answer = self.client.get_service().id(id).send().await;
         let answer = answer.map_err(|error| Error::new(action(), &error));
         match self.recorded(Call::GetService, answer) {
@@ -131,9 +131,9 @@ impl CloudMap {
         }
     }
 
-    /// Streams the pages of a list. Takes a rate-limit permit for each page, so that a long list does not block urgent
-    /// calls. `token` returns the next token of a page. If a token repeats, the SDK's paginator ends silently; the list
-    /// is incomplete, so the stream ends with an error.
+    /// Streams the pages of a list. Waits for the rate limit before each page, so that a long list does not block
+    /// urgent calls. `token` returns the next token of a page. If a token repeats, the SDK's paginator ends silently;
+    /// the list is incomplete, so the stream ends with an error.
     pub(super) fn pages<Page, Problem>(
         &self,
         call: Call,
@@ -146,7 +146,7 @@ impl CloudMap {
             if !has_more {
                 return Ok(None);
             }
-            let _permit = self.permit(call).await;
+            let _slot = self.acquire(call).await;
             let page = pages.next().await.ok_or_else(|| repeated_token(call))?;
             let page = self.recorded(call, page.map_err(|problem| failed(&problem)))?;
             let has_more = token(&page).is_some_and(|token| !token.is_empty());
@@ -160,7 +160,7 @@ impl CloudMap {
     /// # Errors
     /// Returns an error if the call fails.
     pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
-        let _permit = self.permit(Call::DiscoverInstances).await;
+        let _slot = self.acquire(Call::DiscoverInstances).await;
         let action = format!("discover the instances of {}/{name}", namespace.name);
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);

@@ -85,7 +85,7 @@ impl EnsuredServices {
     }
 
     /// Records the id of a service whose creation was refused because it already exists.
-    pub fn record_existing(&self, key: &ServiceKey, id: String) {
+    pub fn record_already_existing(&self, key: &ServiceKey, id: String) {
         self.already_existing
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -108,11 +108,11 @@ impl Created {
     /// policy count only for a service with DNS records.
     pub fn matches(&self, wanted: &NewService) -> bool {
         let settings = |service: &NewService| {
-            let of_records = match service.kind {
+            let dns_settings = match service.kind {
                 ServiceKind::Dns(_) => Some((service.ttl, service.routing_policy)),
                 ServiceKind::Http => None,
             };
-            (service.kind, of_records)
+            (service.kind, dns_settings)
         };
         settings(&self.service) == settings(wanted)
     }

@@ -13,7 +13,7 @@ use aws_sdk_servicediscovery::types::error::{
 };
 use tokio::time::Instant;
 
-use super::{Call, CloudMap, EnsuredNamespaces, Error, Permit, WaitResult};
+use super::{Call, CallSlot, CloudMap, EnsuredNamespaces, Error, WaitResult};
 use crate::model::{
     Attributes, HealthCheck, NamespaceKind, NewService, Place, Records, ServiceKind, ServiceUpdate,
     description,
@@ -35,7 +35,7 @@ impl CloudMap {
     /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
     pub async fn register(
         &self,
-        _permit: Permit<'_>,
+        _slot: CallSlot<'_>,
         service: &str,
         place: &Place,
         instance: &str,
@@ -52,7 +52,7 @@ impl CloudMap {
     /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
     pub async fn deregister(
         &self,
-        _permit: Permit<'_>,
+        _slot: CallSlot<'_>,
         service: &str,
         place: &Place,
         instance: &str,
@@ -69,7 +69,7 @@ impl CloudMap {
     /// Returns an error if the call fails, unless the service already exists.
     pub async fn create_service(
         &self,
-        _permit: Permit<'_>,
+        _slot: CallSlot<'_>,
         place: &Place,
         service: &NewService,
         namespace: &str,
@@ -113,7 +113,7 @@ impl CloudMap {
     /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
     pub async fn update_service(
         &self,
-        _permit: Permit<'_>,
+        _slot: CallSlot<'_>,
         arn: &str,
         place: &Place,
         update: &ServiceUpdate,
@@ -142,19 +142,20 @@ impl CloudMap {
     }
 
     /// Creates the namespace. Its id comes from the operation or from the refusal, since a list may not show it yet. A
-    /// refusal names the operation of another client, which may have ended, or the namespace that has the name, even
-    /// while it is being deleted. Another client's namespace is read, since it may be of another type or deleted.
+    /// refusal has the id of another client's operation, which may have ended, or the id of the namespace with this
+    /// name, which may be in deletion. A namespace of another client is read, since it may be of another type or
+    /// deleted.
     async fn create_namespace(
         &self,
         name: &str,
         owner: &str,
         until: Instant,
     ) -> Result<String, Error> {
-        let permit = self.permit(Call::CreateHttpNamespace).await;
+        let slot = self.acquire(Call::CreateHttpNamespace).await;
         let tags = self.new_tags(owner).map_err(|error| Error::input(creation_of(name), &error))?;
         let request = self.client.create_http_namespace().name(name).set_tags(Some(tags));
         let answer = request.description(description(owner)).send().await;
-        drop(permit);
+        drop(slot);
         let error = match answer {
             Ok(accepted) => {
                 let missing = || Error::missing_member(creation_of(name), "OperationId");
@@ -163,12 +164,12 @@ impl CloudMap {
             }
             Err(error) => error,
         };
-        let of_another = match (duplicate_of(&error), refusal(&error)) {
+        let other_id = match (duplicate_of(&error), refusal(&error)) {
             (Some(operation), _) => self.created_by(operation, name, until).await?,
             (None, Some(NamespaceAlreadyExists { namespace_id: Some(id), .. })) => id.clone(),
             _ => return Err(Error::new(creation_of(name), &error)),
         };
-        self.http_namespace(of_another, name).await
+        self.http_namespace(other_id, name).await
     }
 
     /// Waits for an operation and returns the id of the namespace that it created.
@@ -192,7 +193,7 @@ impl CloudMap {
 
     /// Returns the id of a namespace that another client created, if its type is HTTP.
     async fn http_namespace(&self, id: String, name: &str) -> Result<String, Error> {
-        let _permit = self.permit(Call::GetNamespace).await;
+        let _slot = self.acquire(Call::GetNamespace).await;
         let read = self.client.get_namespace().id(&id).send().await;
         let action_of_read = || format!("read the Cloud Map namespace {name} ({id})");
         let read = read.map_err(|error| Error::new(action_of_read(), &error))?;

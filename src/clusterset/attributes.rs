@@ -266,12 +266,12 @@ pub fn write(
         (REGION, &endpoint.region),
     ];
     let optional = optional.into_iter().filter_map(|(key, text)| Some((key, text.clone()?)));
-    let ports = endpoint.port.iter().flat_map(of_port);
+    let ports = endpoint.port.iter().flat_map(port_attributes);
     let all = always.into_iter().chain(ports).chain(optional);
     all.map(|(key, text)| (key.to_owned(), text)).collect()
 }
 
-fn of_port(port: &EndpointPort) -> [(&'static str, String); 7] {
+fn port_attributes(port: &EndpointPort) -> [(&'static str, String); 7] {
     [
         (PORT, port.number.to_string()),
         (ENDPOINT_PORT_NAME, port.name.clone()),
@@ -286,16 +286,16 @@ fn of_port(port: &EndpointPort) -> [(&'static str, String); 7] {
 // The exported endpoints of a Service: one for each address and each port of the Service.
 
 /// Returns the exported endpoints of one endpoint: one for each address and each port of the Service. A port that the
-/// endpoint lacks is left out, since it gets no traffic for it in its own cluster either. A Service without ports has
-/// one for each address.
+/// endpoint lacks is left out, since the endpoint gets no traffic for that port in its own cluster either. For a
+/// Service without ports, returns one exported endpoint for each address.
 pub fn endpoints_of(
     exported: &ExportedService,
     endpoint: &Endpoint,
     region: &str,
 ) -> Vec<ExportedEndpoint> {
     let addresses = endpoint.addresses().filter(|address| is_publishable(*address));
-    let of_address = addresses.flat_map(|address| {
-        let of = move |port: Option<EndpointPort>| ExportedEndpoint {
+    let endpoints = addresses.flat_map(|address| {
+        let with_port = move |port: Option<EndpointPort>| ExportedEndpoint {
             address,
             port,
             // Only ready endpoints are registered, since a plain client of Cloud Map does not read this attribute.
@@ -307,11 +307,11 @@ pub fn endpoints_of(
             region: Some(region.to_owned()),
         };
         let ports = exported.export.ports.iter();
-        let without = exported.export.ports.is_empty().then(|| of(None));
+        let without = exported.export.ports.is_empty().then(|| with_port(None));
         let ports = ports.filter_map(|port| endpoint_port(exported, port, endpoint));
-        without.into_iter().chain(ports.map(move |port| of(Some(port)))).collect::<Vec<_>>()
+        without.into_iter().chain(ports.map(move |port| with_port(Some(port)))).collect::<Vec<_>>()
     });
-    of_address.collect()
+    endpoints.collect()
 }
 
 /// Returns the port of the endpoint that a port of the Service leads to: both have the same name and protocol.

@@ -43,8 +43,9 @@ impl ImportedParts<'_> {
     #[must_use]
     pub fn departing(&self, registry: &Registry) -> Self {
         let mut departing = Parts::new();
-        let of_others = self.parts.iter().filter(|((_, cluster), _)| !self.served.exports(cluster));
-        for ((name, cluster), endpoints) in of_others {
+        let unserved =
+            self.parts.iter().filter(|((_, cluster), _)| !self.served.has_exporter(cluster));
+        for ((name, cluster), endpoints) in unserved {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
             let is_shown = |endpoint: &PartEndpoint| shown.addresses.contains(&endpoint.address);
             if !shown.is_exported() || !endpoints.iter().all(is_shown) {
@@ -57,7 +58,7 @@ impl ImportedParts<'_> {
     /// Returns the Cloud Map services of the records of these parts, including services that the registry lacks.
     pub fn record_services(&self, registry: &Registry) -> BTreeSet<ServiceKey> {
         let clusters = self.parts.keys().map(|(_, cluster)| cluster);
-        let names = clusters.map(|cluster| records_of(self.clusterset, cluster)).collect();
+        let names = clusters.map(|cluster| record_service(self.clusterset, cluster)).collect();
         registry.keys_named(&names).collect()
     }
 
@@ -65,10 +66,11 @@ impl ImportedParts<'_> {
     pub fn records(&self, registry: &Registry) -> InstanceIds {
         let mut ids = InstanceIds::new();
         for key in self.record_services(registry) {
-            let of_member = self.parts.keys().filter(|(_, cluster)| key.name == cluster.as_str());
-            let exports = of_member.map(|(name, _)| id::export_record(name));
-            let all = exports.chain([CLUSTER_RECORD.to_owned()]);
-            let missing = all.filter(|record| registry.instance(&key, record).is_none()).collect();
+            let parts = self.parts.keys().filter(|(_, cluster)| key.name == cluster.as_str());
+            let export_records = parts.map(|(name, _)| id::export_record(name));
+            let records = export_records.chain([CLUSTER_RECORD.to_owned()]);
+            let missing =
+                records.filter(|record| registry.instance(&key, record).is_none()).collect();
             ids.insert(key, missing);
         }
         ids
@@ -82,20 +84,20 @@ impl ImportedParts<'_> {
         for ((name, cluster), endpoints) in &self.parts {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
             let is_shown = |endpoint: &&PartEndpoint| shown.addresses.contains(&endpoint.address);
-            let lacking = endpoints.iter().filter(|endpoint| !is_shown(endpoint));
-            let of_part: BTreeSet<String> = match shown.record {
+            let missing = endpoints.iter().filter(|endpoint| !is_shown(endpoint));
+            let instance_ids: BTreeSet<String> = match shown.record {
                 Some(attributes) => {
                     let record = record::read(cluster, &id::export_record(name), attributes);
-                    // If the record cannot be used, the part stays in the import, so nothing is asked.
+                    // If the record cannot be used, the part stays in the import, so no instance is requested.
                     let Ok(Some(Record::Export(record))) = record else { continue };
-                    lacking.flat_map(|endpoint| of_record(&record, endpoint)).collect()
+                    missing.flat_map(|endpoint| ids_by_record(&record, endpoint)).collect()
                 }
                 None if shown.is_member => continue,
-                None => lacking.filter_map(of_aws).collect(),
+                None => missing.filter_map(id_of_aws).collect(),
             };
             let names = BTreeSet::from([name.clone()]);
             for key in registry.keys_named(&names).filter(|key| !registry.is_never_read(key)) {
-                ids.entry(key).or_default().extend(of_part.iter().cloned());
+                ids.entry(key).or_default().extend(instance_ids.iter().cloned());
             }
         }
         ids
@@ -111,7 +113,7 @@ impl ImportedParts<'_> {
     pub fn ending(&self, registry: &Registry) -> BTreeSet<ServiceRef> {
         let mut names = self.names();
         for (name, cluster) in self.parts.keys() {
-            let is_exported = if self.served.exports(cluster) {
+            let is_exported = if self.served.has_exporter(cluster) {
                 let read = self.served.read.get(cluster).filter(|read| read.covers(name));
                 read.is_none_or(|read| read.exports(name))
             } else {
@@ -125,9 +127,9 @@ impl ImportedParts<'_> {
     }
 }
 
-/// Returns the ids that an endpoint may have. A port of the import does not show the corresponding port of the
-/// exporter's Service.
-fn of_record(record: &ExportRecord, endpoint: &PartEndpoint) -> Vec<String> {
+/// Returns the ids that the instance of an endpoint may have: one for each port of the export with the endpoint's
+/// protocol, since the import does not show which port of the exporter's Service leads to the endpoint.
+fn ids_by_record(record: &ExportRecord, endpoint: &PartEndpoint) -> Vec<String> {
     let ExportRecord { owner, service, export, .. } = record;
     let PartEndpoint { address, port } = *endpoint;
     let Some((protocol, number)) = port else {
@@ -135,19 +137,20 @@ fn of_record(record: &ExportRecord, endpoint: &PartEndpoint) -> Vec<String> {
     };
     let ports = export.ports.iter().filter(|port| port.protocol == protocol);
     let ids = ports.map(|port| {
-        let of_service = PortOfService { protocol, name: port.name.clone() };
-        id::instance(owner, service, address, Some((number, &of_service)))
+        let service_port = PortOfService { protocol, name: port.name.clone() };
+        id::instance(owner, service, address, Some((number, &service_port)))
     });
     ids.collect()
 }
 
-fn of_aws(endpoint: &PartEndpoint) -> Option<String> {
+/// Returns the id that AWS's controller gives the instance of an endpoint. `None` without a port.
+fn id_of_aws(endpoint: &PartEndpoint) -> Option<String> {
     let (protocol, number) = endpoint.port?;
     Some(id::instance_of_aws(endpoint.address, protocol, number))
 }
 
-/// The Cloud Map service of a cluster's records, as the name of a Service.
-fn records_of(clusterset: &ClustersetId, cluster: &ClusterId) -> ServiceRef {
+/// Returns the Cloud Map service of a cluster's records, as namespace and name.
+fn record_service(clusterset: &ClustersetId, cluster: &ClusterId) -> ServiceRef {
     ServiceRef::new(namespace(clusterset), cluster.as_str())
 }
 
@@ -185,7 +188,7 @@ impl<'a> Shown<'a> {
                 shown.addresses.extend(address.and_then(|text| text.parse::<IpAddr>().ok()));
             }
         }
-        for key in registry.keys_named(&BTreeSet::from([records_of(clusterset, cluster)])) {
+        for key in registry.keys_named(&BTreeSet::from([record_service(clusterset, cluster)])) {
             shown.is_member |= registry.instance(&key, CLUSTER_RECORD).is_some();
             shown.record = registry.instance(&key, &id::export_record(name)).or(shown.record);
         }

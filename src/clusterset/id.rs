@@ -24,15 +24,15 @@ pub fn instance(
     let address = address.to_string();
     let cluster = owner.cluster.as_str();
     let digits = |protocol: &str, port: &str, name: &str| {
-        let of_service = [&owner.id, cluster, &service.namespace, &service.name];
-        fingerprint::<5>(&[of_service.as_slice(), &[protocol, &address, port, name]].concat())
+        let owned_service = [&owner.id, cluster, &service.namespace, &service.name];
+        fingerprint::<5>(&[owned_service.as_slice(), &[protocol, &address, port, name]].concat())
     };
     let written = address.replace(['.', ':'], "-");
     match port {
-        Some((number, of_service)) => {
-            let protocol = of_service.protocol.as_str();
+        Some((number, service_port)) => {
+            let protocol = service_port.protocol.as_str();
             let number = number.to_string();
-            let digits = digits(protocol, &number, &of_service.name);
+            let digits = digits(protocol, &number, &service_port.name);
             format!("{}-{written}-{number}-{digits}", protocol.to_ascii_lowercase())
         }
         None => format!("address-{written}-{}", digits("", "", "")),

@@ -19,8 +19,8 @@ pub type MemberViews = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
 /// The records of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberRecords {
-    /// The installation and the cluster that hold the cluster id, from the marks of the cluster record.
-    pub holder: Option<Owner>,
+    /// The installation and the cluster that own the cluster id, from the marks of the cluster record.
+    pub id_owner: Option<Owner>,
     /// The cluster record, if it can be used.
     pub cluster: Option<ClusterRecord>,
     pub exports: BTreeMap<ServiceRef, ExportRecord>,
@@ -46,14 +46,14 @@ impl MemberRecords {
                 Err(unusable) => self.unusable.push(*unusable),
             }
             if id == CLUSTER_RECORD {
-                self.holder = Owner::of(attributes);
+                self.id_owner = Owner::of(attributes);
             }
         }
     }
 }
 
-/// Lists the holder of each cluster id, with the Cloud Map service of its records.
-pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)> {
+/// Lists the owner of each cluster id, with the Cloud Map service of its records.
+pub fn id_owners(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)> {
     let keys = registry.services.keys();
     let keys = keys.filter(|key| record::is_of_records(&registry.namespaces, key));
     keys.filter_map(|key| Some((key, Owner::of(registry.instance(key, CLUSTER_RECORD)?)?)))
@@ -61,7 +61,7 @@ pub fn holders(registry: &Registry) -> impl Iterator<Item = (&ServiceKey, Owner)
 
 /// Whether a registry has the cluster record of a cluster under any id. The cluster's id may have changed.
 pub fn has_record(registry: &Registry, cluster: &ClusterArn) -> bool {
-    holders(registry).any(|(_, holder)| holder.cluster == *cluster)
+    id_owners(registry).any(|(_, owner)| owner.cluster == *cluster)
 }
 
 /// The clusters of a clusterset that the function serves. If the function publishes the exports of a cluster, the
@@ -83,13 +83,13 @@ pub struct Served {
 }
 
 impl Served {
-    /// Whether a holder is one of the exporters.
-    pub fn is_exporter(&self, holder: &Owner) -> bool {
-        holder.id == self.owner_id && self.exporters.contains(&holder.cluster)
+    /// Whether the owner of a cluster id is one of the exporters.
+    pub fn is_exporter(&self, owner: &Owner) -> bool {
+        owner.id == self.owner_id && self.exporters.contains(&owner.cluster)
     }
 
-    /// Whether the cluster that states this id is an exporter.
-    pub fn exports(&self, id: &ClusterId) -> bool {
+    /// Whether an exporter takes part in this run and states this id.
+    pub fn has_exporter(&self, id: &ClusterId) -> bool {
         self.members.get(id).is_some_and(|arn| self.exporters.contains(arn))
     }
 
@@ -105,8 +105,8 @@ pub struct ReadClusterset {
     pub registry: Registry,
     /// Whether this invocation listed the services of the records, so that no member is missing.
     pub has_all_members: bool,
-    /// The last known holder of each cluster id, from the records that the process has read or written.
-    pub holders: BTreeMap<ClusterId, Owner>,
+    /// The last known owner of each cluster id, from the records that the process has read or written.
+    pub id_owners: BTreeMap<ClusterId, Owner>,
     /// The members whose cluster record this run has written, or would write. Lists may not show the records yet.
     pub written_or_planned: BTreeSet<ClusterId>,
     /// The reason if nothing could be read.
@@ -118,7 +118,7 @@ pub struct ReadClusterset {
 pub struct MemberView {
     pub records: MemberRecords,
     /// The names that it exports through instances of AWS's controller.
-    pub of_aws: BTreeSet<ServiceRef>,
+    pub aws_names: BTreeSet<ServiceRef>,
     /// The number of instances of AWS's controller.
     pub aws_instances: usize,
     /// The ready endpoints of its exports, as pairs of a name and an address.
@@ -129,7 +129,7 @@ impl MemberView {
     /// The installation and the cluster in its records. `None` if it has no record.
     pub fn owner(&self) -> Option<&Owner> {
         let mut exports = self.records.exports.values();
-        self.records.holder.as_ref().or_else(|| exports.next().map(|record| &record.owner))
+        self.records.id_owner.as_ref().or_else(|| exports.next().map(|record| &record.owner))
     }
 
     /// The heartbeat in its cluster record. `None` without a usable record, or if it only imports.
@@ -140,11 +140,11 @@ impl MemberView {
 
     /// The names that it exports. A marked instance without an export record does not count.
     fn names(&self) -> BTreeSet<&ServiceRef> {
-        self.records.exports.keys().chain(&self.of_aws).collect()
+        self.records.exports.keys().chain(&self.aws_names).collect()
     }
 
     /// The number of names that it exports.
-    pub fn exports(&self) -> usize {
+    pub fn export_count(&self) -> usize {
         self.names().len()
     }
 
@@ -183,12 +183,12 @@ pub fn clustersets(registry: &Registry) -> MemberViews {
 }
 
 fn add_instances(all: &mut MemberViews, registry: &Registry, key: &ServiceKey, name: &ServiceRef) {
-    for (_, of_instance) in registry.instances(key) {
-        let Some(clusterset) = attributes::clusterset_of(of_instance) else { continue };
-        let Ok(Some(instance)) = attributes::read(of_instance, &clusterset) else { continue };
+    for (_, attributes) in registry.instances(key) {
+        let Some(clusterset) = attributes::clusterset_of(attributes) else { continue };
+        let Ok(Some(instance)) = attributes::read(attributes, &clusterset) else { continue };
         let member = all.entry(clusterset).or_default().entry(instance.cluster).or_default();
         if !instance.is_marked {
-            member.of_aws.insert(name.clone());
+            member.aws_names.insert(name.clone());
             member.aws_instances += 1;
         }
         if instance.endpoint.ready {

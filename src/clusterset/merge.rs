@@ -196,9 +196,13 @@ pub fn served_ports<'a>(
     service.ports.iter().filter(move |port| find(export, port).is_some())
 }
 
-/// Whether an endpoint of an exporter takes part in the merged service with one of its ports. DNS leads clients of a
+/// Whether the merged service includes an endpoint of an exporter with one of its ports. DNS leads clients of a
 /// headless service to every endpoint. An IP leads clients only to a port that both the exporter and the service have.
-pub fn serves(service: &ClustersetService, export: &Export, port: Option<&EndpointPort>) -> bool {
+pub fn includes_endpoint(
+    service: &ClustersetService,
+    export: &Export,
+    port: Option<&EndpointPort>,
+) -> bool {
     let mut served = served_ports(service, export).map(key);
     service.kind == ImportType::Headless
         || match port {
@@ -246,10 +250,10 @@ pub fn ports_of_some(
 ) -> Vec<(ExportedPort, Vec<ClusterId>)> {
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
     let ports = service.ports.iter().map(|port| {
-        let having = exports.iter().filter(|export| find(export, port).is_some());
-        (port.clone(), having.map(|export| export.cluster.clone()).collect::<Vec<_>>())
+        let with_port = exports.iter().filter(|export| find(export, port).is_some());
+        (port.clone(), with_port.map(|export| export.cluster.clone()).collect::<Vec<_>>())
     });
-    ports.filter(|(_, having)| having.len() < exports.ranked.len()).collect()
+    ports.filter(|(_, clusters)| clusters.len() < exports.ranked.len()).collect()
 }
 
 // Compares the exports of a name, property by property. An export is compared only in properties that it states, and

@@ -17,16 +17,16 @@ pub struct Command {
     pub action: Action,
     /// The scope.
     pub scope: Scope,
-    /// The Region of the cluster that the sender means; `None` accepts any.
+    /// The Region that the cluster must be in; `None` for any Region.
     pub region: Option<String>,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
     /// The Cloud Map to purge; `None` for every Cloud Map of the settings.
     pub registry: Option<RegistryName>,
     /// Whether to carry out the plan of `adopt` or `purge`.
-    pub confirm: bool,
+    pub is_confirmed: bool,
     /// Whether a `status` lists only the services that this installation created and that have no instance.
-    pub created: bool,
+    pub only_created: bool,
     /// Whether a `sync` reads as much of Cloud Map as the invocation has time for.
     pub fresh: bool,
 }
@@ -52,10 +52,10 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let region = region(object, &scope)?;
     let owner = owner(object)?;
     let registry = registry(object)?;
-    let confirm = flag(object, "confirm")?;
-    let created = flag(object, "created")?;
+    let is_confirmed = flag(object, "confirm")?;
+    let only_created = flag(object, "created")?;
     let fresh = flag(object, "fresh")?;
-    Ok(Command { action, scope, region, owner, registry, confirm, created, fresh })
+    Ok(Command { action, scope, region, owner, registry, is_confirmed, only_created, fresh })
 }
 
 /// Reads the Region of the scope's cluster. A Region without a named cluster is an error.
@@ -123,11 +123,11 @@ words! {
         Adopt = "adopt",
         /// Deregister all instances of a cluster.
         Purge = "purge",
-        /// Sync a whole cluster, including a loss that the guard holds.
+        /// Sync a whole cluster, and make the removals that the guard holds.
         Confirm = "confirm",
-        /// Count the instances of each party in each Cloud Map service.
+        /// Count the instances of each owner in each Cloud Map service.
         Status = "status",
-        /// Show the fate of each endpoint of one Service, with the reason.
+        /// Show whether each endpoint of one Service is registered, with the reason.
         Explain = "explain",
         /// Check the function's connections and rights.
         Doctor = "doctor",
@@ -135,9 +135,8 @@ words! {
 }
 
 impl Action {
-    /// Lists the fields that a command may have. Commands that write accept `region`, since the sender may mean a
-    /// cluster of the same name in another Region. `confirm` has no namespace, since the guard holds the loss of a
-    /// whole cluster.
+    /// Lists the fields that a command may have. Commands that write accept `region`, which rejects a cluster of the
+    /// same name in another Region. `confirm` has no namespace, since the guard judges the loss of a whole cluster.
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],

@@ -1,9 +1,10 @@
 //! Reads the request in a Lambda payload. Pure: JSON and names, without clients and settings.
 //!
 //! Data moves one way: payload -> [`Payload`]. `message` reads the records of a queue one by one and opens envelopes,
-//! `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it.
-//! `audit_log` reads audit lines, which reference Kubernetes objects; `direct` reads commands. From an event, only the
-//! scope is used; all other content is untrusted and ignored. `events/` has one payload of every accepted format.
+//! `third_party_forwarders` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`]
+//! from it. `audit_log` reads audit lines, which reference Kubernetes objects; `direct` reads commands. From an event,
+//! only the scope is used; all other content is untrusted and ignored. `events/` has one payload of every accepted
+//! format.
 
 mod audit_log;
 mod direct;

@@ -62,13 +62,15 @@ impl EventMetadata {
         let name = self.name.as_deref().unwrap_or_default();
         let labels = self.labels.iter().flatten();
         let has_owner = labels.clone().any(|(key, _)| key == OWNER_LABEL);
-        let of_derived = |(key, value): (&String, &String)| {
+        let is_of_derived_service = |(key, value): (&String, &String)| {
             key == SERVICE_NAME_LABEL && is_derived_service(value)
         };
         match kind {
             Kind::Service | Kind::Endpoints => has_owner || is_derived_service(name),
             Kind::EndpointSlice => {
-                has_owner || is_imported_slice(name) || labels.into_iter().any(of_derived)
+                has_owner
+                    || is_imported_slice(name)
+                    || labels.into_iter().any(is_of_derived_service)
             }
             _ => false,
         }
@@ -148,9 +150,11 @@ fn unknown(kind: &str, group: Option<&str>) -> Unusable {
 
 /// A little more than the longest ARN of an EKS cluster, whose name has up to 100 characters.
 const LONGEST_CLUSTER: usize = 160;
-const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
-const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
-const KIND: &str = "a Kubernetes kind such as Service";
+// The texts of errors after "expected".
+const EXPECTED_NAME: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
+const EXPECTED_CLUSTER: &str =
+    "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
+const EXPECTED_KIND: &str = "a Kubernetes kind such as Service";
 
 /// Reads and checks the text of a field. Returns `None` if the field is absent or null.
 pub(super) fn read_text(
@@ -169,17 +173,17 @@ pub(super) fn read_text(
 pub(super) fn check_cluster(text: &str) -> Result<String, Unusable> {
     let printable = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     let named = text == text.trim() && !text.is_empty() && text.len() <= LONGEST_CLUSTER;
-    check(printable && named, text, "cluster", CLUSTER)
+    check(printable && named, text, "cluster", EXPECTED_CLUSTER)
 }
 
 /// Checks the name of a Kubernetes namespace.
 pub(super) fn check_namespace(text: &str) -> Result<String, Unusable> {
-    check(is_dns_label(text), text, "namespace", LABEL)
+    check(is_dns_label(text), text, "namespace", EXPECTED_NAME)
 }
 
 /// Checks the name of a Kubernetes Service.
 pub(super) fn check_service(text: &str) -> Result<String, Unusable> {
-    check(is_dns_label(text), text, "service", LABEL)
+    check(is_dns_label(text), text, "service", EXPECTED_NAME)
 }
 
 /// Checks a Kubernetes kind, with its API group after a dot if it has one.
@@ -188,7 +192,7 @@ pub(super) fn check_kind(text: &str) -> Result<String, Unusable> {
     let word = kind.starts_with(|c: char| c.is_ascii_alphabetic())
         && kind.bytes().all(|b| b.is_ascii_alphanumeric())
         && kind.len() <= 63;
-    check(word && is_dns_subdomain(group), text, "kind", KIND)
+    check(word && is_dns_subdomain(group), text, "kind", EXPECTED_KIND)
 }
 
 fn check(

@@ -19,8 +19,8 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
         .or_else(|| non_empty_str(record, "kind").map(|_| read_object(record, None, None)))
 }
 
-/// Whether the record is or contains an Event that this function created (core/v1 or events.k8s.io/v1). Such Events are
-/// ignored, since each would start a run.
+/// Whether the record is or contains an Event that this function created (core/v1 or events.k8s.io/v1). These Events
+/// are ignored, since each would start a run.
 fn is_own_event(record: &Map<String, Value>) -> bool {
     let inside = ["body", "oldBody", "obj", "oldObj"];
     let inside = inside.into_iter().filter_map(|field| record.get(field)?.as_object());
@@ -220,8 +220,8 @@ mod tests {
         for record in [named, old, new.clone(), argo, kubewatch] {
             assert_eq!(scope_of(&record), Err(Unusable::OwnEvent), "{record}");
         }
-        let of_kubelet = exported("kubelet", "cloud-map-sync");
-        assert_eq!(scope_of(&of_kubelet).as_deref(), Ok("blue/shop/web"));
+        let kubelet_event = exported("kubelet", "cloud-map-sync");
+        assert_eq!(scope_of(&kubelet_event).as_deref(), Ok("blue/shop/web"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Resolves scopes to Services of configured clusters. An event gives only a cluster's name or ARN. Everything else
+//! Resolves scopes to Services of configured clusters. An event contains only a cluster's name or ARN. Everything else
 //! about the cluster comes from the settings. A name that matches several configured clusters is rejected.
 
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use crate::event::{ClusterName, Scope};
 use crate::model::{ClusterArn, Selection, ServiceRef, join};
 use crate::settings::Cluster;
 
-/// Returns the indexes of the clusters that a name matches.
+/// Returns the indexes of the clusters that match a name.
 fn find(name: &ClusterName, clusters: &[Cluster]) -> Vec<usize> {
-    let is_meant = |cluster: &Cluster| match name {
+    let matches = |cluster: &Cluster| match name {
         ClusterName::Named(name) => cluster.arn.as_str() == name || cluster.arn.name() == name,
         ClusterName::Only | ClusterName::Every => true,
     };
-    (0..clusters.len()).filter(|index| is_meant(&clusters[*index])).collect()
+    (0..clusters.len()).filter(|index| matches(&clusters[*index])).collect()
 }
 
 /// Returns the ARNs of clusters as one text, for messages.

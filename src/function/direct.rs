@@ -62,7 +62,9 @@ impl Function {
             run::Run { function: self, invocation: &plan, registries }
         };
         let invocation = match command.action {
-            Action::Status => return Ok(query().await.status(&selections, command.created).await),
+            Action::Status => {
+                return Ok(query().await.status(&selections, command.only_created).await);
+            }
             Action::Doctor => return Ok(query().await.doctor(&selections).await),
             Action::Explain => return query().await.explain(&selections, command).await,
             Action::Plan | Action::Purge => self.invocation(false, deadline),
@@ -70,7 +72,7 @@ impl Function {
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {
                 adoption: Some(Adoption { owner: command.owner.clone() }),
-                ..self.invocation(command.confirm, deadline)
+                ..self.invocation(command.is_confirmed, deadline)
             },
         };
         let invocation = Invocation { is_direct: true, is_fresh: command.fresh, ..invocation };
@@ -88,14 +90,14 @@ impl Function {
         }
         let arn = self.cluster_to_purge(&command.scope.cluster)?;
         check_region(command, &arn)?;
-        let invocation = self.invocation(command.confirm, deadline);
+        let invocation = self.invocation(command.is_confirmed, deadline);
         let keys = invocation.registries_to_purge(command.registry.as_ref()).await?;
         let configured = self.settings.cluster(&arn);
         let kept = configured.filter(|cluster| keys.contains(&self.clients.registry_of(cluster)));
         let limit = ReadLimit::of_person(deadline);
         let registries = self.registries(keys, limit).await;
         let mut report = invocation.purge_all(&arn, kept, &registries).await;
-        if let Some(first) = report.clusters.first_mut().filter(|_| !command.confirm) {
+        if let Some(first) = report.clusters.first_mut().filter(|_| !command.is_confirmed) {
             let existence = self.existence(&arn, deadline).await;
             first.lines.push(Line::warning(existence.to_string()));
         }
@@ -135,7 +137,7 @@ impl run::Run<'_> {
         let selected = self.function.selected_clusters(selections);
         let clusters = selected.map(|cluster| cluster.arn.to_string()).collect();
         let status = self.invocation.status(clusters, &self.registries, created).await;
-        Reply::to_query(status, Status::leave_counts)
+        Reply::to_query(status, Status::keep_only_counts)
     }
 
     async fn doctor(mut self, selections: &Selections) -> Reply {
@@ -149,7 +151,7 @@ impl run::Run<'_> {
         });
         let checkups: Vec<_> = checkups.collect();
         let checkups = stream::iter(checkups).buffered(CONCURRENT_CLUSTERS);
-        Reply::to_query(Checkup::new(checkups.collect().await), Checkup::leave_counts)
+        Reply::to_query(Checkup::new(checkups.collect().await), Checkup::keep_only_counts)
     }
 
     async fn explain(&self, selections: &Selections, command: &Command) -> Result<Reply, Error> {
@@ -160,7 +162,7 @@ impl run::Run<'_> {
             return Err(UnknownCluster::NotNamed { configured }.into());
         };
         let answer = self.invocation.explain(cluster, self.registry(cluster), &service).await?;
-        Ok(Reply::to_query(answer, Explanation::leave_counts))
+        Ok(Reply::to_query(answer, Explanation::keep_only_counts))
     }
 }
 

@@ -53,9 +53,9 @@ impl Queue {
         let problems = problems.concat();
         if let Some(problem) = problems.first() {
             let count = problems.len();
-            let of = failed.len();
+            let all = failed.len();
             tracing::warn!(
-                "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
+                "some of {all} failed messages return after the visibility timeout ({count} problems): {problem}"
             );
         }
     }

@@ -1,10 +1,10 @@
 //! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report.
 //! All errors of the report are logged here. No line contains a payload, a token or a secret.
 //!
-//! Some lines recur in every run until something changes: held-back requests, things left as they are, and planned
-//! changes of dry runs. Such a line is logged when it first appears and when it ends ([`LoggedLines`]), not in every
-//! run. The report and the counts always include it. The set of logged lines lives in the process. A new process logs
-//! every line again.
+//! Some lines recur in every run until something changes: held-back requests, failed reads of Services, remarks about
+//! Services, and planned changes of dry runs. Such a line is logged when it first appears and when it ends
+//! ([`LoggedLines`]), not in every run. The report and the counts always include it. The set of logged lines lives in
+//! the process. A new process logs every line again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -24,16 +24,16 @@ type ReportPart = (String, &'static str);
 
 /// The Cloud Map service of a line, if it belongs to one, and the line. Timestamps are removed from the text, because a
 /// planned note has the current time and would look new in every run.
-type StandingLine = (String, Line);
+type RecurringLine = (String, Line);
 
 /// The lines that were logged and have not ended, by part.
 #[derive(Default)]
-pub(super) struct LoggedLines(Mutex<BTreeMap<ReportPart, BTreeSet<StandingLine>>>);
+pub(super) struct LoggedLines(Mutex<BTreeMap<ReportPart, BTreeSet<RecurringLine>>>);
 
-/// The lines of a run that stand until something changes.
+/// The lines of a run that recur in later runs until something changes.
 #[derive(Default)]
 struct RunLines {
-    lines: BTreeSet<StandingLine>,
+    lines: BTreeSet<RecurringLine>,
     /// Cloud Map services in which a read or change failed. A line about them that is missing may not have ended.
     incomplete_services: BTreeSet<String>,
 }
@@ -42,9 +42,9 @@ struct RunLines {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RunDifference {
     /// The lines to log.
-    new: BTreeSet<StandingLine>,
+    new: BTreeSet<RecurringLine>,
     /// Lines that ended: this run has neither the line nor another line about the same subject.
-    ended: BTreeSet<StandingLine>,
+    ended: BTreeSet<RecurringLine>,
 }
 
 impl LoggedLines {
@@ -55,7 +55,7 @@ impl LoggedLines {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let logged = logged.entry(part).or_default();
         let identity_keys: BTreeSet<_> = run.lines.iter().map(identity_key).collect();
-        let gone: BTreeSet<StandingLine> = logged
+        let gone: BTreeSet<RecurringLine> = logged
             .difference(&run.lines)
             .filter(|(place, _)| is_full_run && !run.incomplete_services.contains(place))
             .cloned()
@@ -74,7 +74,7 @@ impl LoggedLines {
 
 /// Returns what identifies a line. For a line with a reason the text is erased, because it may change while the reason
 /// stays the same.
-fn identity_key((place, line): &StandingLine) -> StandingLine {
+fn identity_key((place, line): &RecurringLine) -> RecurringLine {
     let mut line = line.clone();
     if line.has_reason() {
         line.text.clear();
@@ -82,15 +82,16 @@ fn identity_key((place, line): &StandingLine) -> StandingLine {
     (place.clone(), line)
 }
 
-/// Returns the line in the form in which runs are compared, or `None` if the line is an event that every run logs.
-fn standing_line(place: &str, line: &Line, mode: Mode) -> Option<StandingLine> {
-    let stands = match &line.outcome {
+/// Returns the line in the form in which runs are compared. `None` if the line does not recur: it is then logged in
+/// every run that has it.
+fn recurring_line(place: &str, line: &Line, mode: Mode) -> Option<RecurringLine> {
+    let recurs = match &line.outcome {
         Outcome::Planned | Outcome::KeptOut | Outcome::HeldBack => true,
         Outcome::Unread => line.has_reason() || line.sign == '~',
         Outcome::Remark => line.has_reason() || line.code == EMPTIED && mode != Mode::Sync,
         Outcome::Applied | Outcome::Failed { .. } | Outcome::Undone { .. } => false,
     };
-    stands.then(|| (place.to_owned(), Line { text: without_times(&line.text), ..line.clone() }))
+    recurs.then(|| (place.to_owned(), Line { text: without_times(&line.text), ..line.clone() }))
 }
 
 impl Function {
@@ -152,7 +153,7 @@ impl Function {
         lines: &[(String, &Line)],
     ) -> Option<RunDifference> {
         let incomplete_services = incomplete_services.filter(|_| mode != Mode::Plan)?;
-        let lines = lines.iter().filter_map(|(place, line)| standing_line(place, line, mode));
+        let lines = lines.iter().filter_map(|(place, line)| recurring_line(place, line, mode));
         let run = RunLines { lines: lines.collect(), incomplete_services };
         Some(self.logged_lines.compare((of.to_owned(), kind), run, is_full_run))
     }
@@ -178,7 +179,7 @@ fn log_new_and_ended(
 ) {
     for (place, line) in lines {
         let is_new = news.is_none_or(|news| {
-            standing_line(place, line, mode).is_none_or(|line| news.new.contains(&line))
+            recurring_line(place, line, mode).is_none_or(|line| news.new.contains(&line))
         });
         if is_new {
             log_line(cluster, mode, place, line);
@@ -198,7 +199,7 @@ fn log_end(cluster: &str, place: &str, line: &Line) {
             let object = line.object.as_deref().unwrap_or_default();
             format!("planned: {code} {object}{}: {text}", in_place_phrase(place))
         }
-        _ => format!("{}: {text}", line.word()),
+        _ => format!("{}: {text}", line.label()),
     };
     info!(
         cluster,
@@ -220,7 +221,7 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     let cloud_map_service = non_empty(place);
     let code: &str = &line.code;
     let text = &line.text;
-    let word = line.word();
+    let label = line.label();
     let is_change = line.is_change();
     let change = is_change.then_some(code);
     let instance = line.object.as_deref().filter(|_| is_change);
@@ -239,12 +240,12 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
             log!(info, "{code}{}: {text}", in_place_phrase(place));
         }
         Outcome::Unread if line.is_unfinished() && !line.has_reason() => {
-            log!(error, "{word}: {text}");
+            log!(error, "{label}: {text}");
         }
-        Outcome::Remark if line.sign == '!' => log!(warn, "{word}: {text}"),
-        Outcome::KeptOut | Outcome::HeldBack if line.is_obstacle() => log!(warn, "{word}: {text}"),
+        Outcome::Remark if line.sign == '!' => log!(warn, "{label}: {text}"),
+        Outcome::KeptOut | Outcome::HeldBack if line.is_obstacle() => log!(warn, "{label}: {text}"),
         Outcome::KeptOut | Outcome::HeldBack | Outcome::Unread | Outcome::Remark => {
-            log!(info, "{word}: {text}");
+            log!(info, "{label}: {text}");
         }
     }
 }
@@ -305,8 +306,8 @@ pub(super) fn summary(report: &ClusterReport, mode: Mode) {
         "cluster {counts}");
 }
 
-/// Logs the guard's verdict. The field `needs_operator` is true if an earlier run already saw the loss, or no later run can
-/// know of it, so an operator must decide.
+/// Logs the guard's verdict. The field `needs_operator` is true if an operator must decide: an earlier run already saw
+/// the loss, or no later run can know of it.
 fn log_guard(cluster: &str, line: &GuardReport, mode: Mode) {
     let GuardReport { state, loss, instances, needs_operator, detail, .. } = line;
     let services = line.services.len();
@@ -335,14 +336,14 @@ mod tests {
     use crate::model::ServiceRef;
 
     /// A planned change for each letter, and for each digit a line about one subject.
-    fn lines(words: &str) -> BTreeSet<StandingLine> {
+    fn lines(words: &str) -> BTreeSet<RecurringLine> {
         let line = |word: &str| {
             let line = match word.parse::<u8>() {
                 Ok(_) => Line::new('!', "ServiceFull", word, Outcome::KeptOut),
                 Err(_) => Line::new('+', "register", word, Outcome::Planned),
             };
             let line = line.about(ServiceRef::new("shop", "web"));
-            standing_line("prod/web", &line, Mode::DryRun).expect("it stands")
+            recurring_line("prod/web", &line, Mode::DryRun).expect("it recurs")
         };
         words.split_whitespace().map(line).collect()
     }

@@ -22,7 +22,7 @@ use crate::clients::{Clients, RegistryKey};
 use crate::kubernetes::Transport;
 use crate::publish::{observe, plan};
 use crate::reconcile::Invocation;
-use crate::report::{Counts, Mode, RELEASE, Report, fit};
+use crate::report::{Counts, Mode, RELEASE, Report, cut_if_too_large};
 use crate::settings::Settings;
 use crate::time::{Clock, Deadline};
 use crate::{event, reconcile};
@@ -42,7 +42,7 @@ pub struct Function {
     silent: clustersets::UnresponsiveClusters,
     /// The log lines that recur in each run and were already logged.
     logged_lines: log::LoggedLines,
-    /// The largest number of reads of instances of a sync. `None` if it follows from the time of the sync.
+    /// The largest number of reads of instances in a sync. `None` if the limit follows from the time of the sync.
     max_instance_reads: Option<usize>,
     clock: Clock,
 }
@@ -71,7 +71,7 @@ impl Function {
         Self { clock, ..self }
     }
 
-    /// Limits the reads of instances of each sync, as if its time allowed no more of a very large Cloud Map.
+    /// Limits the reads of instances of each sync, as if its time allowed no more reads of a very large Cloud Map.
     #[must_use]
     pub fn with_max_instance_reads(self, calls: usize) -> Self {
         Self { max_instance_reads: Some(calls), ..self }
@@ -232,8 +232,8 @@ impl Reply {
 
     /// Returns the response to a query, `status`, `doctor` or `explain`, with the release of the function. A response
     /// that is too large for Lambda has only the counts.
-    fn to_query<T: Serialize>(mut answer: T, leave_counts: fn(&mut T)) -> Self {
-        fit(&mut answer, leave_counts);
+    fn to_query<T: Serialize>(mut answer: T, keep_only_counts: fn(&mut T)) -> Self {
+        cut_if_too_large(&mut answer, keep_only_counts);
         let mut answer = json!(answer);
         answer["release"] = json!(RELEASE);
         Self { report: None, response: Ok(Some(answer)) }
@@ -271,7 +271,7 @@ impl Reply {
     pub fn into_body(self) -> Result<Body, Error> {
         match (self.response?, self.report) {
             (None, Some(mut report)) => {
-                fit(&mut report, Report::leave_counts);
+                cut_if_too_large(&mut report, Report::keep_only_counts);
                 Ok(Body::Report { report: Box::new(report), release: RELEASE })
             }
             (response, _) => Ok(Body::Value(json!(response))),

@@ -14,11 +14,11 @@ impl Run<'_> {
     /// Returns and logs the orphans in these Cloud Maps, as far as this invocation has read them.
     pub(super) async fn orphans(&self, keys: &BTreeSet<RegistryKey>) -> Vec<OrphanReport> {
         let shown = self.registries.iter();
-        let shown = shown.filter_map(|(key, registry)| Some((key, registry.shown()?)));
+        let shown = shown.filter_map(|(key, registry)| Some((key, registry.namespace_arns()?)));
         let shown: BTreeMap<&RegistryKey, BTreeSet<String>> = shown.collect();
         let mut all = Vec::new();
         for key in keys {
-            let Some(read) = self.registries[key].known().await else { continue };
+            let Some(read) = self.registries[key].whole_registry().await else { continue };
             let is_configured = |cluster: &ClusterArn, service: &ServiceKey| {
                 self.invocation.settings.cluster(cluster).is_some_and(|configured| {
                     let own = self.function.clients.registry_of(configured);
@@ -58,7 +58,10 @@ impl Run<'_> {
         if self.invocation.settings.cluster(cluster).is_none() {
             return command;
         }
-        format!("{command} --registry {}", self.function.clients.place_of(key, account))
+        format!(
+            "{command} --registry {}",
+            self.function.clients.account_and_region_of(key, account)
+        )
     }
 }
 

@@ -7,11 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use crate::model::{Selection, ServiceRef, Timestamp, Verb};
 use crate::report::{ClusterReport, OldestOutOfStep};
 
-/// An endpoint of a cluster under a name, with its pending change.
+/// An endpoint of a cluster in a Cloud Map service, with its pending change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PendingEndpoint {
     cluster: String,
     service: ServiceRef,
+    /// The Cloud Map service.
     place: String,
     change: Verb,
     instance: Option<String>,
@@ -29,14 +30,15 @@ impl OutOfStep {
             return;
         }
         let mut open = BTreeSet::new();
-        for at in &report.services {
-            let left = at.lines.iter().filter(|line| line.outcome.is_left_undone());
-            for line in left.chain(&at.refused) {
+        for cloud_map_service in &report.services {
+            let lines = cloud_map_service.lines.iter();
+            let undone = lines.filter(|line| line.outcome.is_left_undone());
+            for line in undone.chain(&cloud_map_service.refused) {
                 let (Some(service), Some(change)) = (&line.service, line.verb()) else { continue };
                 open.insert(PendingEndpoint {
                     cluster: report.cluster.clone(),
                     service: service.clone(),
-                    place: at.place(),
+                    place: cloud_map_service.place(),
                     change,
                     instance: line.object.clone(),
                 });

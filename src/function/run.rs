@@ -48,22 +48,22 @@ impl Function {
             let run = run.cluster(&self.settings.clusters[index], selection);
             async move { (index, Box::pin(run).await) }
         });
-        let runs =
+        let reports =
             stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<ReportsByIndex>();
         // The two flows run concurrently.
         let registries = &run.registries;
-        let of_clustersets = Box::pin(self.sync_clustersets(invocation, registries, selections));
-        let (mut runs, (members, synced)) = tokio::join!(runs, of_clustersets);
+        let clustersets = Box::pin(self.sync_clustersets(invocation, registries, selections));
+        let (mut reports, (members, synced)) = tokio::join!(reports, clustersets);
         let clustersets =
             Clustersets { function: self, invocation, registries, selections, members: &members };
-        Box::pin(clustersets.report(synced, &mut runs)).await;
+        Box::pin(clustersets.report(synced, &mut reports)).await;
         for (index, selection) in selections.iter() {
-            self.out_of_step.record(&runs[&index], selection, invocation.now);
+            self.out_of_step.record(&reports[&index], selection, invocation.now);
         }
-        let indexes = runs.keys().copied().collect();
+        let indexes = reports.keys().copied().collect();
         let whole = selections.is_everything(&self.settings.clusters);
         let orphans = run.orphans(&self.fully_synced_registries(invocation, selections)).await;
-        let report = Report::new(invocation.mode, runs.into_values().collect());
+        let report = Report::new(invocation.mode, reports.into_values().collect());
         let mut report = Report { whole, ..report.with_orphans(orphans) };
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
@@ -160,9 +160,9 @@ impl Function {
         let mut served = Vec::new();
         for (scope, ids) in requested {
             match Selections::resolve(&scope, &self.settings.clusters) {
-                Ok(of_scope) => {
-                    selections.extend(&of_scope);
-                    served.push((of_scope, ids));
+                Ok(selected) => {
+                    selections.extend(&selected);
+                    served.push((selected, ids));
                 }
                 Err(unknown) => {
                     let ids = ids.into_iter();
@@ -180,8 +180,9 @@ impl Function {
     }
 }
 
-/// Whether the selected clusters have no work left that a retry can complete. Another cluster whose import failed
-/// repeats it in its next full sync. `clusters` has the reports by the cluster's index in the settings.
+/// Whether the selected clusters have no unfinished work that a retry can complete. A failed import in another cluster
+/// does not count: the next full sync of that cluster repeats it. `clusters` has the reports by the cluster's index in
+/// the settings.
 fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>) -> bool {
     let is_complete = |(index, selection)| {
         clusters.get(&index).is_some_and(|cluster| cluster.is_complete_for(selection))
@@ -189,8 +190,8 @@ fn are_done(selections: &Selections, clusters: &BTreeMap<&usize, &ClusterReport>
     selections.iter().all(is_complete)
 }
 
-/// Returns the report of a cluster. For a cluster that could not be read, it has the error and the changes made before
-/// it.
+/// Returns the report of a cluster. For a cluster that could not be read, the report has the error and the changes made
+/// before it.
 fn conclude(cluster: &Cluster, reconciled: Result<ClusterReport, Error>) -> ClusterReport {
     match reconciled {
         Ok(report) => report,

@@ -4,7 +4,7 @@
 //!
 //! The module is pure and knows no changes: `publish::plan` counts the instances that a plan would deregister, `import`
 //! counts the endpoints that would leave the imports, and each takes the held removals out of its own plan. The time is
-//! a parameter, so a table of cases can test every rule.
+//! a parameter, so tests can check every rule with a table of cases.
 
 mod sighting;
 mod status;
@@ -78,8 +78,8 @@ pub fn total(losses: &Losses) -> usize {
     losses.values().map(|loss| loss.lost).sum()
 }
 
-/// Whether exactly one name loses something and this run read it. Then a failed read is not the cause, and no other
-/// name is affected.
+/// Whether exactly one name loses something, and this run has read its Service or import. A failed read is then not the
+/// cause of the loss.
 fn is_single_and_read(losses: &Losses) -> bool {
     losses.len() == 1 && losses.values().all(|loss| loss.was_read)
 }
@@ -91,8 +91,8 @@ pub struct Verdict {
     pub state: GuardState,
     /// The held losses: the names keep these instances for now.
     pub held: Losses,
-    /// The losses that pass although they exceed the limits. If a name falls further than an earlier run saw, the part
-    /// of its loss that was seen passes, and the rest is held.
+    /// The losses that pass although they exceed the limits. If a name would lose more than an earlier run saw, the
+    /// part that was seen passes, and the rest is held.
     pub passed: Losses,
     /// The number of instances that the limits were applied to.
     pub instances: usize,
@@ -101,7 +101,7 @@ pub struct Verdict {
     /// When the most recent of the held losses was first seen, or of the passed losses if none is held. `None` if no
     /// sighting counts.
     pub first_seen: Option<Timestamp>,
-    /// The held names whose loss this run is the first to see, and has to note.
+    /// The held names whose loss no earlier run has seen. This run writes a note about each.
     pub new: BTreeSet<ServiceRef>,
 }
 
@@ -121,7 +121,7 @@ pub struct LossBase {
 
 impl LossBase {
     /// Whether a loss exceeds the limits. A single name may lose everything: in a full sync only if this run read it.
-    pub fn is_past(self, run: &Circumstances, losses: &Losses) -> bool {
+    pub fn exceeds_limits(self, run: &Circumstances, losses: &Losses) -> bool {
         let excused = match self.extent {
             Extent::Part => losses.len() <= 1,
             _ => is_single_and_read(losses),
@@ -130,16 +130,16 @@ impl LossBase {
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
-    fn may_be_past(self, run: &Circumstances, losses: &Losses) -> bool {
+    fn may_exceed_limits(self, run: &Circumstances, losses: &Losses) -> bool {
         let lost = total(losses);
         let unread = self.unread;
         let together = run.guard.is_exceeded_by(lost + unread, self.instances + unread);
-        self.is_past(run, losses) || lost > 0 && unread > 0 && together
+        self.exceeds_limits(run, losses) || lost > 0 && unread > 0 && together
     }
 
     /// Returns the verdict on a loss; `None` if the guard has nothing to hold or report. In a full sync, the part of a
-    /// loss that an earlier run saw passes once the wait is over, and the rest is judged alone. Instances that could
-    /// not be read may be lost too, so they count if anything else is lost.
+    /// loss that an earlier run saw passes once the wait is over, and the rest is judged separately. Instances that
+    /// could not be read may be lost too, so they count if there is any other loss.
     pub fn judge(
         self,
         run: &Circumstances,
@@ -147,9 +147,9 @@ impl LossBase {
         sightings: &Sightings,
     ) -> Option<Verdict> {
         if self.extent == Extent::Part {
-            return self.of_a_part(run, losses, sightings);
+            return self.judge_targeted_sync(run, losses, sightings);
         }
-        if !self.may_be_past(run, losses) {
+        if !self.may_exceed_limits(run, losses) {
             return None;
         }
         let instances = self.instances;
@@ -171,7 +171,7 @@ impl LossBase {
         for (service, loss) in losses {
             let sighting = sightings.get(service);
             let ripe = sighting.filter(|sighting| sighting.age(run.guard, run.now) == Age::Ripe);
-            let passes = ripe.map_or(0, |sighting| sighting.lets_pass(*loss));
+            let passes = ripe.map_or(0, |sighting| sighting.passing_part(*loss));
             if passes > 0 {
                 let left = loss.left + loss.lost - passes;
                 passed.insert(service.clone(), Loss { lost: passes, left, ..*loss });
@@ -180,8 +180,8 @@ impl LossBase {
                 rest.insert(service.clone(), Loss { lost: loss.lost - passes, ..*loss });
             }
         }
-        let of_rest = Self { instances: instances.saturating_sub(total(&passed)), ..self };
-        if of_rest.is_past(run, &rest) {
+        let base_of_rest = Self { instances: instances.saturating_sub(total(&passed)), ..self };
+        if base_of_rest.exceeds_limits(run, &rest) {
             let is_early = |service: &&ServiceRef| {
                 let sighting = sightings.get(*service);
                 sighting.is_some_and(|sighting| sighting.age(run.guard, run.now) == Age::Early)
@@ -189,12 +189,12 @@ impl LossBase {
             let new: BTreeSet<ServiceRef> =
                 rest.keys().filter(|service| !is_early(service)).cloned().collect();
             let first_seen = if new.is_empty() { last_seen(&rest) } else { Some(run.now) };
-            let held = Verdict::new(GuardState::Held, rest, of_rest.instances, first_seen);
+            let held = Verdict::new(GuardState::Held, rest, base_of_rest.instances, first_seen);
             return Some(Verdict { passed, new, ..held });
         }
-        if of_rest.may_be_past(run, &rest) {
+        if base_of_rest.may_exceed_limits(run, &rest) {
             // The loss gets no note: a part of it is unknown, so a later run could not recognize it.
-            let held = Verdict::new(GuardState::HeldUntilRead, rest, of_rest.instances, None);
+            let held = Verdict::new(GuardState::HeldUntilRead, rest, base_of_rest.instances, None);
             return Some(Verdict { passed, unread: self.unread, ..held });
         }
         Some(Verdict::new(GuardState::Lifted, losses.clone(), instances, last_seen(losses)))
@@ -202,18 +202,19 @@ impl LossBase {
 
     /// Returns the verdict on the loss of a targeted sync. Several Services together may not exceed the limits. A
     /// Service may lose nothing while a note says that a full sync holds its loss, or if no instance of the Service has
-    /// room for a note. Every loss is left to the full sync if a part of Cloud Map was read only by an earlier run.
+    /// room for a note. Every loss is left to the full sync if this run relies on an earlier run's read of a part of
+    /// Cloud Map.
     ///
     /// The limits alone are not enough: if a full sync holds the loss of 200 Services, 200 messages, each about one of
     /// them, would carry the loss out, because a message about a single Service may remove all its instances.
-    fn of_a_part(
+    fn judge_targeted_sync(
         self,
         run: &Circumstances,
         losses: &Losses,
         sightings: &Sightings,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if self.is_past(run, losses) || self.has_earlier_reads && total(losses) > 0 {
+        if self.exceeds_limits(run, losses) || self.has_earlier_reads && total(losses) > 0 {
             return Some(Verdict::new(GuardState::LeftToFullSync, losses.clone(), instances, None));
         }
         let mut held = losses.clone();

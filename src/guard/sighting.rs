@@ -44,10 +44,10 @@ impl Sighting {
         }
     }
 
-    /// Returns how much of a loss passes: the name may fall to the number that it had left in the sighting. The number
-    /// lost is not compared, because it grows: a held Service keeps its old instances while its new pods are
-    /// registered.
-    pub(super) fn lets_pass(self, loss: Loss) -> usize {
+    /// Returns how much of a loss passes: the name may fall to the number of instances that the sighting has left. The
+    /// lost instances are not compared, because their number grows: a held Service keeps its old instances while its
+    /// new pods are registered.
+    pub(super) fn passing_part(self, loss: Loss) -> usize {
         (loss.left + loss.lost).saturating_sub(self.left).min(loss.lost)
     }
 }

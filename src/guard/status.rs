@@ -1,5 +1,5 @@
 //! Describes the guard's verdict for people: which Services would lose instances or which imports would lose endpoints,
-//! which limits are exceeded, since when, and on which condition the loss passes. The report also has the verdict as
+//! which limits are exceeded, since when, and under which condition the loss passes. The report also has the verdict as
 //! numbers; each held-back line has the sentence.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::model::{Guard, GuardState, ServiceRef, Timestamp, join_first};
 /// The most Services or imports that a sentence names.
 const NAMED: usize = 3;
 
-/// What a cluster would lose.
+/// The kind of loss that the guard judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LossSubject {
     /// Instances of its Services in Cloud Map.
@@ -23,7 +23,8 @@ pub enum LossSubject {
 /// The nouns and clauses of a sentence about a loss.
 struct Words {
     noun: &'static str,
-    owner: &'static str,
+    /// The noun for the object that would lose them: "Service" or "import".
+    losing_object: &'static str,
     /// The noun for the parts that could not be read, such as "Cloud Map services".
     unread: &'static str,
     /// The clause for a Service or import that is gone, such as "which is not in the cluster".
@@ -35,13 +36,13 @@ impl LossSubject {
         match self {
             Self::Instances => Words {
                 noun: "instances",
-                owner: "Service",
+                losing_object: "Service",
                 unread: "Cloud Map services",
                 absent: "which is not in the cluster",
             },
             Self::Endpoints => Words {
                 noun: "imported endpoints",
-                owner: "import",
+                losing_object: "import",
                 unread: "clusters",
                 absent: "which no cluster exports any more",
             },
@@ -62,13 +63,13 @@ pub struct GuardStatus {
 impl GuardStatus {
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
-        let Words { owner, absent, .. } = self.run.subject.words();
+        let Words { losing_object, absent, .. } = self.run.subject.words();
         let losses = self.verdict.losses();
         let names = join_first(losses.keys(), NAMED);
         match losses.len() {
-            1 if is_single_and_read(losses) => format!("{owner} {names}"),
-            1 => format!("{owner} {names}, {absent},"),
-            _ => format!("{owner}s {names}"),
+            1 if is_single_and_read(losses) => format!("{losing_object} {names}"),
+            1 => format!("{losing_object} {names}, {absent},"),
+            _ => format!("{losing_object}s {names}"),
         }
     }
 
@@ -108,7 +109,7 @@ impl GuardStatus {
         )
     }
 
-    /// Since when the loss is held, and the condition that ends it.
+    /// The time since which the loss is held, and the condition that ends it.
     fn until(&self) -> String {
         let cluster = &self.run.cluster;
         let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
@@ -119,11 +120,11 @@ impl GuardStatus {
             ));
         }
         if !self.without_note.is_empty() {
-            let Words { owner, noun, .. } = self.run.subject.words();
+            let Words { losing_object, noun, .. } = self.run.subject.words();
             let names = join_first(&self.without_note, NAMED);
             let plural = if self.without_note.len() == 1 { "" } else { "s" };
             sentences.push(format!(
-                "no later run can know of the loss of {owner}{plural} {names}, since it could not be noted, so these {noun} stay until you invoke {confirm}"
+                "no later run can know of the loss of {losing_object}{plural} {names}, since it could not be noted, so these {noun} stay until you invoke {confirm}"
             ));
         }
         sentences.join("; ")
@@ -159,7 +160,7 @@ impl Display for GuardStatus {
             ),
             GuardState::HeldUntilRead => write!(
                 f,
-                "{who} would lose {loss} of {instances} {noun}, and {parts} with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those"
+                "{who} would lose {loss} of {instances} {noun}, and {parts} with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); these {noun} stay until a full sync has read these {parts}"
             ),
             GuardState::HeldByFullSync => {
                 write!(f, "{who} would lose {loss} {noun} that are left to the full sync")?;

@@ -27,7 +27,7 @@ fn losses(all: &[(&str, usize)]) -> Losses {
     all.iter().map(loss).collect()
 }
 
-fn of_all(instances: usize, unread: usize) -> LossBase {
+fn full_sync(instances: usize, unread: usize) -> LossBase {
     LossBase { extent: Extent::Everything, instances, unread, has_earlier_reads: false }
 }
 
@@ -50,7 +50,7 @@ fn named(name: &str) -> ServiceRef {
 fn confirmed_loss_passes_with_the_time_it_was_first_seen() {
     let all = losses(&[("web", 20), ("mail", 20)]);
     let seen = seen(&all, at("09:55"));
-    let measure = LossBase { extent: Extent::Confirmed, ..of_all(40, 0) };
+    let measure = LossBase { extent: Extent::Confirmed, ..full_sync(40, 0) };
     let expected = verdict(GuardState::Confirmed, Losses::default(), all.clone(), 40);
     let expected = Some(Verdict { first_seen: Some(at("09:55")), ..expected });
     assert_eq!(measure.judge(&run(), &all, &seen), expected);
@@ -65,18 +65,18 @@ fn part_of_a_loss_that_was_seen_passes_and_the_new_part_is_held_from_now_on() {
     let expected = verdict(GuardState::Held, new, old, 50);
     let expected =
         Some(Verdict { first_seen: Some(at("10:00")), new: [named("mail")].into(), ..expected });
-    assert_eq!(of_all(70, 0).judge(&run(), &all, &seen), expected);
+    assert_eq!(full_sync(70, 0).judge(&run(), &all, &seen), expected);
 }
 
 #[test]
-fn what_could_not_be_read_counts_as_lost_and_as_an_instance() {
+fn unread_instance_counts_as_lost_and_as_an_instance() {
     let judge =
         |measure: LossBase| measure.judge(&run(), &losses(&[("mail", 6)]), &Sightings::new());
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), losses(&[]), 20);
     let expected = Some(Verdict { unread: 10, ..expected });
-    assert_eq!(judge(of_all(20, 10)), expected, "16 of 30");
-    assert_eq!(judge(of_all(30, 10)), None, "16 of 40");
-    assert_eq!(judge(of_all(20, 0)), None, "6 of 20");
+    assert_eq!(judge(full_sync(20, 10)), expected, "16 of 30");
+    assert_eq!(judge(full_sync(30, 10)), None, "16 of 40");
+    assert_eq!(judge(full_sync(20, 0)), None, "6 of 20");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn part_that_was_seen_passes_while_the_rest_waits_until_all_is_read() {
     let all = losses(&[("web", 20), ("mail", 6)]);
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), old, 20);
     let expected = Some(Verdict { unread: 10, ..expected });
-    assert_eq!(of_all(40, 10).judge(&run(), &all, &seen), expected);
+    assert_eq!(full_sync(40, 10).judge(&run(), &all, &seen), expected);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn at_most_so_many_names_are_in_the_sentence() {
     let sentence = |count: usize| {
         let names: Vec<String> = (0..count).map(|index| format!("web-{index}")).collect();
         let all: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20)).collect();
-        let held = of_all(20 * count, 0)
+        let held = full_sync(20 * count, 0)
             .judge(&run(), &losses(&all), &Sightings::new())
             .expect("a verdict");
         let sentence = held.status(run()).to_string();
@@ -119,8 +119,8 @@ fn full_sync_is_whole_and_a_message_is_not() {
     assert_eq!(all.map(Extent::is_full_sync), [true, true, false]);
 }
 
-/// Each row: when the loss of `web` was seen, with how many left; how many instances it loses and has left now; how many of
-/// them pass, and whether the rest is seen for the first time.
+/// Each row: when the loss of `web` was seen, with how many left; how many instances it loses and has left now; how
+/// many of them pass, and whether the rest is seen for the first time.
 #[test]
 fn name_may_fall_to_the_number_that_was_seen_and_the_rest_is_a_new_loss() {
     let cases = [
@@ -147,7 +147,7 @@ fn name_may_fall_to_the_number_that_was_seen_and_the_rest_is_a_new_loss() {
             .collect();
         let sighting = Sighting { first_seen: at(first_seen), left: left_then };
         let sightings = Sightings::from([(named("web"), sighting)]);
-        let verdict = of_all(70, 0).judge(&run(), &all, &sightings).expect("past the limits");
+        let verdict = full_sync(70, 0).judge(&run(), &all, &sightings).expect("past the limits");
         let lost_of = |losses: &Losses| losses.get(&named("web")).map_or(0, |loss| loss.lost);
         let case = format!("{first_seen} {left_then} {lost} {left}");
         assert_eq!(
@@ -188,7 +188,7 @@ fn message_takes_out_nothing_of_a_service_with_a_note_or_without_room_for_one() 
             .map(|(name, time)| (named(name), Sighting { first_seen: at(time), left: 0 }))
             .into_iter()
             .collect();
-        let measure = LossBase { extent: Extent::Part, ..of_all(40, 0) };
+        let measure = LossBase { extent: Extent::Part, ..full_sync(40, 0) };
         let verdict = measure.judge(&run(), &all, &sightings);
         let found = verdict.as_ref().map(|verdict| {
             (verdict.state, verdict.held.keys().map(|it| it.name.as_str()).collect::<Vec<_>>())
@@ -199,9 +199,10 @@ fn message_takes_out_nothing_of_a_service_with_a_note_or_without_room_for_one() 
 }
 
 #[test]
-fn sentence_names_what_could_not_be_noted() {
+fn sentence_names_losses_without_a_note() {
     let all = losses(&[("web", 20), ("mail", 20)]);
-    let verdict = || of_all(40, 0).judge(&run(), &all, &Sightings::new()).expect("past the limits");
+    let verdict =
+        || full_sync(40, 0).judge(&run(), &all, &Sightings::new()).expect("past the limits");
     let until = |without_note: &[&str]| {
         let without_note = without_note.iter().map(|name| named(name)).collect();
         let status = GuardStatus { without_note, ..verdict().status(run()) };
@@ -251,7 +252,7 @@ fn note_that_is_as_long_as_an_attribute_may_be_has_all_services() {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn written_note_is_read_unchanged() {
     let left = |left| Loss { lost: 3, left, ..UNREAD };
     let all = Losses::from([(named("web-0"), left(0)), (named("web-1"), left(1))]);
     let note = SightingNote::of(&all, at("09:55"));

@@ -107,7 +107,7 @@ impl Applied {
                 self.refused.extend(refused_fields(kind, fields, &error.invalid_fields()));
                 let mut text = chain(&error);
                 if error.is_name_taken() {
-                    // A run lists only objects with our labels, so it had not seen the object that has this name.
+                    // A run lists only objects with our labels, so it has not read the object that has this name.
                     match kubernetes.object(&change.object).await {
                         Ok(found) => self.name_conflicts.extend(found.map(|found| (kind, found))),
                         Err(unread) => text = format!("{text}; {}", chain(&unread)),
@@ -125,8 +125,8 @@ impl Applied {
         }
     }
 
-    /// Whether a change is left that a retry can make: a failure is not permanent, or an unblocked change was not
-    /// attempted.
+    /// Whether a retry can make a change that is still missing: a failure is not permanent, or an unblocked change was
+    /// not attempted.
     pub fn is_unfinished(&self) -> bool {
         self.is_cut_short || self.failures.iter().any(|failure| !failure.error.is_permanent())
     }
@@ -166,15 +166,15 @@ pub struct Imported {
     pub lacks_own_record: bool,
     /// Errors of Cloud Map services that could not be read. Endpoints imported from them stay.
     pub read_problems: BTreeSet<String>,
-    /// The verdict of the guard, if a loss is past its limits.
+    /// The verdict of the guard, if a loss exceeds its limits.
     pub guard: Option<Arc<GuardStatus>>,
     /// The policy of the cluster, if it forbids changes of imports.
     pub frozen_by: Option<Policy>,
 }
 
 impl Imported {
-    /// Merges the outcome of a second pass, which has planned all that the first one left. The changes that the first
-    /// pass applied are kept.
+    /// Merges the outcome of a second pass, which has planned again everything that the first pass did not apply. The
+    /// changes that the first pass applied are kept.
     #[must_use]
     pub fn followed_by(mut self, mut second: Self) -> Self {
         for (name, outcome) in second.imports {
@@ -191,15 +191,15 @@ impl Imported {
 pub struct ImportOutcome {
     /// The merged exports of the name, if the cluster exports it itself.
     pub merged: Option<Arc<Merged>>,
-    /// The number of ready endpoints in it.
+    /// The number of ready endpoints in the import after the plan.
     pub endpoints: usize,
-    /// The sources of a plan that is not carried out.
+    /// The sources of the plan, if the plan is not carried out.
     pub sources: Option<Sources>,
     pub made: Vec<Made>,
     pub held_back: Vec<Reason>,
-    /// The notices that its IP changed.
+    /// The notices that an IP of the import changed.
     pub notices: Vec<Notice>,
-    /// Whether a change is left that a retry can make.
+    /// Whether a retry can make a change that is still missing.
     pub is_unfinished: bool,
     /// Whether a write met a conflict: an object changed after it was read. The remaining changes of the import were
     /// not made, so `is_unfinished` is true as well.

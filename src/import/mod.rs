@@ -44,9 +44,9 @@ use sources::{Importer, Members, MergedName};
 pub use apply::{ImportOutcome, ImportRemoval, Imported, Made};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
-const SIDE_BY_SIDE: usize = 16;
+const CONCURRENT_IMPORTS: usize = 16;
 /// The maximum number of attempts for an import whose objects other writers change. After that the next run continues.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// An importing cluster.
 pub struct Importing<'a> {
@@ -90,7 +90,7 @@ impl Importing<'_> {
         let server: OnceCell<Option<String>> = OnceCell::new();
         let mut imports = Vec::new();
         for name in names {
-            let mut import = self.import(members, name);
+            let mut import = self.prepare(members, name);
             if let Some(noted) = noted_server(self.owner, &import.present) {
                 let version = async || self.kubernetes.version().await.ok();
                 import.server = server.get_or_init(version).await.clone().or(Some(noted));
@@ -112,17 +112,17 @@ impl Importing<'_> {
             import.note = judgement.note(&self.guard, &import.name, tally);
             let held = judgement.held(&import.name);
             let held = held.map(|(parts, endpoints, status)| (parts, endpoints, status.clone()));
-            self.one(import, (tally.endpoints, families.as_slice()), held, read_again)
+            self.run_import(import, (tally.endpoints, families.as_slice()), held, read_again)
         });
-        let runs: Vec<_> = stream::iter(runs).buffered(SIDE_BY_SIDE).collect().await;
+        let runs: Vec<_> = stream::iter(runs).buffered(CONCURRENT_IMPORTS).collect().await;
         imported.imports.extend(runs);
         Imported { guard: judgement.status().cloned(), ..imported }
     }
 
     /// Reports the imports of these names unchanged, for a policy that forbids changes.
     fn report_unchanged(&self, names: BTreeSet<ServiceRef>) -> Imported {
-        let is_told = self.guard.extent.is_full_sync() || !self.writes;
-        let frozen_by = is_told.then_some(self.policy);
+        let is_reported = self.guard.extent.is_full_sync() || !self.writes;
+        let frozen_by = is_reported.then_some(self.policy);
         let mut imported = Imported { frozen_by, ..Imported::default() };
         for name in names {
             let endpoints = ready_endpoints(self.owner, &self.objects.present(&name));
@@ -131,31 +131,31 @@ impl Importing<'_> {
         imported
     }
 
-    /// Returns the names to import or to end. Leftovers of a deleted import do not name it: unless Cloud Map shows the
-    /// name, they are listed under the derived Service. While Cloud Map cannot be read, only exported names are
-    /// returned, since an unknown member may export the others.
+    /// Returns the names of the imports to create, update or end. The leftover objects of a deleted import do not name
+    /// it, so they are listed under the name of the derived Service unless Cloud Map shows the name. If Cloud Map
+    /// cannot be read, only exported names are returned, since an unknown member may export the others.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
         let mut names = members.names().clone();
         if !members.is_unread() {
             names.extend(self.objects.names(self.owner));
-            let left = self.objects.leftovers(&names).into_iter();
-            let is_left = |name: &ServiceRef| {
+            let leftovers = self.objects.leftovers(&names).into_iter();
+            let needs_removal = |name: &ServiceRef| {
                 is_derived_service(&name.name) && self.objects.present(name).is_orphaned()
             };
-            let left = left.filter(is_left);
-            names.extend(left.map(|name| members.name_of(&name).cloned().unwrap_or(name)));
+            let leftovers = leftovers.filter(needs_removal);
+            names.extend(leftovers.map(|name| members.name_of(&name).cloned().unwrap_or(name)));
         }
         names.retain(|name| selection.contains(name));
         names
     }
 
-    fn import(&self, members: &Members<'_>, name: ServiceRef) -> ImportRun<'_> {
+    fn prepare(&self, members: &Members<'_>, name: ServiceRef) -> ImportRun<'_> {
         let present = self.objects.present(&name);
         let exports = members.exports_for(&name, &self.importer, &present.clusters());
-        self.on(name, present, exports)
+        self.new_run(name, present, exports)
     }
 
-    fn on(&self, name: ServiceRef, present: Present, exports: MergedName) -> ImportRun<'_> {
+    fn new_run(&self, name: ServiceRef, present: Present, exports: MergedName) -> ImportRun<'_> {
         ImportRun {
             importing: self,
             name,
@@ -176,7 +176,7 @@ impl Importing<'_> {
         read_again: ReadAgain<'_>,
     ) -> Option<ImportRun<'_>> {
         let name = &import.name;
-        let read = Objects::of_all(self.kubernetes, self.owner, [name]);
+        let read = Objects::read_named(self.kubernetes, self.owner, [name]);
         let objects = self.deadline.until_stop(read).await.ok()?;
         let objects = objects.inspect_err(|error| {
             tracing::warn!("import {name} not read again: {}", chain(error));
@@ -184,11 +184,11 @@ impl Importing<'_> {
         let present = objects.ok()?.present(name);
         let read = read_again(name.clone(), present.clone());
         let exports = self.deadline.until_stop(read).await.ok()??;
-        let again = self.on(name.clone(), present, exports);
+        let again = self.new_run(name.clone(), present, exports);
         Some(ImportRun { server: import.server.clone(), note: import.note.clone(), ..again })
     }
 
-    /// Returns the state of a namespace, including an exclusion that an earlier write revealed.
+    /// Returns the state of a namespace. It is excluded if the admission policy refused an earlier write in it.
     fn namespace(&self, name: &str) -> NamespaceState {
         match self.objects.namespace(name) {
             NamespaceState::Active if self.kubernetes.excludes_namespace(name, self.now) => {
@@ -198,9 +198,9 @@ impl Importing<'_> {
         }
     }
 
-    /// Runs one import, up to [`TRIES`] times while other writers change its objects. `endpoints` is the number after
-    /// the plan that was made for these families of the cluster.
-    async fn one<'a>(
+    /// Runs one import, up to [`MAX_ATTEMPTS`] times while other writers change its objects. `endpoints` is the
+    /// number of ready endpoints after a plan for these families of the cluster.
+    async fn run_import<'a>(
         &'a self,
         mut import: ImportRun<'a>,
         (mut endpoints, families): (usize, &[Family]),
@@ -217,7 +217,7 @@ impl Importing<'_> {
             endpoints = import.tally().endpoints;
         }
         let mut outcome = import.run().await;
-        for _ in 1..TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             if !outcome.is_outdated {
                 break;
             }

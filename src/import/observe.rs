@@ -45,15 +45,16 @@ impl Objects {
     /// # Errors
     /// Returns an error if a list could not be read.
     pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
-        let of_us = owner.selector();
+        let selector = owner.selector();
         let (services, slices, namespaces, declares) = tokio::try_join!(
-            kubernetes.objects(Kind::Service, &of_us),
-            kubernetes.objects_as((Kind::EndpointSlice, None), &of_us, |slice| slice_of(&slice)),
+            kubernetes.objects(Kind::Service, &selector),
+            kubernetes.objects_as((Kind::EndpointSlice, None), &selector, |slice| slice_of(&slice)),
             kubernetes.objects(Kind::Namespace, ""),
             kubernetes.declares_slice_objects(),
         )?;
-        // The ServiceImports are read last. If one were read first, it could be deleted before another object loses its
-        // owner reference to it. The plan would then restore the reference, and Kubernetes would delete the object.
+        // The ServiceImports are read last. If a ServiceImport were read first, it could be deleted before another
+        // object loses its owner reference to it. The plan would then restore the reference, and Kubernetes would
+        // delete the object.
         let imports = kubernetes.objects(Kind::ServiceImport, "").await?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
         objects.add_list(Kind::ServiceImport, imports);
@@ -63,12 +64,12 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Reads the objects of these names, each with three requests, and a fourth for the namespace if there is no
-    /// import.
+    /// Reads the objects of the imports of these names: three requests for each name, and a fourth for the namespace if
+    /// there is no ServiceImport.
     ///
     /// # Errors
     /// Returns an error if one of the objects could not be read.
-    pub async fn of_all(
+    pub async fn read_named(
         kubernetes: &Kubernetes,
         owner: &OwnerLabel,
         services: impl IntoIterator<Item = &ServiceRef>,
@@ -130,22 +131,22 @@ impl Objects {
 
     /// The names of all imports that have a ServiceImport or a slice of ours.
     pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
-        let of_slices = self.slices.iter().filter_map(|(derived, slices)| {
+        let slice_imports = self.slices.iter().filter_map(|(derived, slices)| {
             let named = slices.iter().find_map(|slice| slice.import.as_ref())?;
             Some(ServiceRef::new(&derived.namespace, named))
         });
-        self.ours(owner).map(|(name, _)| name.clone()).chain(of_slices).collect()
+        self.ours(owner).map(|(name, _)| name.clone()).chain(slice_imports).collect()
     }
 
     /// Lists the derived Services whose objects belong to none of these imports: a person deleted the import, and the
-    /// objects left do not name it.
+    /// leftover objects do not name it.
     pub fn leftovers(&self, imports: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
         let derived = |service: &ServiceRef| {
             ServiceRef::new(&service.namespace, id::derived_service(service))
         };
-        let known: BTreeSet<ServiceRef> = imports.iter().map(derived).collect();
+        let used: BTreeSet<ServiceRef> = imports.iter().map(derived).collect();
         let all = self.services.keys().chain(self.slices.keys());
-        all.filter(|service| !known.contains(service)).cloned().collect()
+        all.filter(|service| !used.contains(service)).cloned().collect()
     }
 
     /// The parts of our imports. The parts of served clusters have no endpoints.
@@ -174,8 +175,8 @@ impl Objects {
         let slices = self.slices.get(&derived).or_else(|| self.slices.get(service));
         let slices = slices.into_iter().flatten().map(|found| Arc::clone(&found.slice)).collect();
         // Without this check, a person's Service with our label would be taken for the derived Service.
-        let left = Some(service).filter(|service| is_derived_service(&service.name));
-        let derived = self.services.get(&derived).or_else(|| self.services.get(left?));
+        let leftover = Some(service).filter(|service| is_derived_service(&service.name));
+        let derived = self.services.get(&derived).or_else(|| self.services.get(leftover?));
         let derived = derived.map(DerivedService::read);
         Present { import, derived, slices }
     }
@@ -191,9 +192,9 @@ fn slice_of(slice: &Value) -> Option<(ServiceRef, ImportSlice)> {
     let metadata = &slice["metadata"];
     let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
     let named = owners.map(|owner| &owner["name"]).chain([&metadata["labels"][SERVICE_NAME]]);
-    let is_right =
+    let has_hash =
         |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
-    let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
+    let import = named.filter_map(Value::as_str).find(has_hash).map(str::to_owned);
     let slice = ImportSlice { import, slice: Arc::new(Slice::read(slice)) };
     Some((ServiceRef::new(&namespace, &derived), slice))
 }

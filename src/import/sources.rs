@@ -1,9 +1,9 @@
 //! The exports and endpoints of all members. Each member has one source: the cluster itself if the function publishes
-//! its exports ([`ReadExports`]), otherwise Cloud Map. Nothing is known about a served cluster that was not read, so
-//! its part of each import stays unchanged.
+//! its exports ([`ReadExports`]), otherwise Cloud Map. If the run has not read a served cluster, its exports are
+//! unknown, and its part of each import stays unchanged.
 //!
 //! The exports of a name are collected and merged once for all importing clusters (`named_exports`). The addresses that
-//! a cluster may not import are left out for this cluster alone. `fate` describes to people what becomes of each
+//! a cluster may not import are left out for this cluster alone. `fate` describes for people what a sync does with each
 //! endpoint of a name. Pure.
 
 mod fate;
@@ -26,7 +26,7 @@ use named_exports::NamedExports;
 
 pub use named_exports::MergedName;
 
-/// Everything that is known about a clusterset.
+/// The members of a clusterset, and everything that this run knows about their exports.
 pub struct Members<'a> {
     read: &'a ReadClusterset,
     clusterset: &'a ClustersetId,
@@ -35,18 +35,20 @@ pub struct Members<'a> {
     pub stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, MemberRecords>,
-    /// The Cloud Map services of each name.
-    places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
+    /// The Cloud Map services of each name, without those of records.
+    service_keys: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
     /// The Cloud Map services in the namespace of the records whose names are not cluster ids. They are not members.
     pub unparsable_services: Vec<String>,
+    /// The result of [`Self::has_silent_member_without_a_record`], computed once.
     has_silent: OnceLock<bool>,
+    /// The result of [`Self::names`], computed once.
     names: OnceLock<BTreeSet<ServiceRef>>,
-    /// The exports of the names that were asked for.
-    named: Mutex<BTreeMap<ServiceRef, Arc<NamedExports>>>,
+    /// The exports of each name that was requested.
+    exports_by_name: Mutex<BTreeMap<ServiceRef, Arc<NamedExports>>>,
 }
 
 impl<'a> Members<'a> {
-    /// All members, as the served clusters and Cloud Map show them.
+    /// Returns all members, as the served clusters and Cloud Map show them.
     pub fn new(
         read: &'a ReadClusterset,
         clusterset: &'a ClustersetId,
@@ -55,12 +57,12 @@ impl<'a> Members<'a> {
     ) -> Self {
         let registry = &read.registry;
         let mut records: BTreeMap<ClusterId, MemberRecords> = BTreeMap::new();
-        let mut places = BTreeMap::<_, Vec<_>>::new();
+        let mut service_keys = BTreeMap::<_, Vec<_>>::new();
         let mut unparsable_services = Vec::new();
-        let of_records = record::namespace(clusterset);
+        let record_namespace = record::namespace(clusterset);
         for (key, service) in &registry.services {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
-            if namespace.name == of_records {
+            if namespace.name == record_namespace {
                 match ClusterId::parse(&service.name) {
                     Some(cluster) => {
                         records.entry(cluster.clone()).or_default().add(registry, key, &cluster);
@@ -72,7 +74,7 @@ impl<'a> Members<'a> {
             } else if !record::is_namespace(&namespace.name) {
                 // In a DNS namespace another party may have spelled the service `Web`; the name of the key is `web`.
                 let name = ServiceRef::new(&namespace.name, &key.name);
-                places.entry(name).or_default().push(key);
+                service_keys.entry(name).or_default().push(key);
             }
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
@@ -85,53 +87,54 @@ impl<'a> Members<'a> {
             served,
             stale: stale.collect(),
             records,
-            places,
+            service_keys,
             unparsable_services,
             has_silent: OnceLock::new(),
             names: OnceLock::new(),
-            named: Mutex::default(),
+            exports_by_name: Mutex::default(),
         }
     }
 
     /// Returns the only source of a cluster's exports, which is the same in every run. Two sources would disagree:
-    /// Cloud Map may be late, refuse an endpoint or lack a record, and a run that uses it would remove endpoints that
-    /// the cluster itself has.
+    /// Cloud Map may lag, refuse an endpoint or lack a record, and a run that used it would remove endpoints that the
+    /// cluster itself has.
     fn source(&self, cluster: &ClusterId) -> Source<'a> {
         let read = self.served.read.get(cluster);
         match self.owner_of_id(cluster) {
-            Some(holder) if self.served.is_exporter(holder) => {
-                Source::Cluster(read.filter(|read| read.arn == holder.cluster))
+            Some(owner) if self.served.is_exporter(owner) => {
+                Source::Cluster(read.filter(|read| read.arn == owner.cluster))
             }
-            // A served cluster states the id, and no record shows that it holds the id. The run never asks Cloud Map
-            // for exports of a served cluster, so the exports of the id's holder are unknown.
-            _ if self.served.exports(cluster) => Source::Cluster(None),
-            // Only a record shows which cluster an id belongs to. It may be the id of a served cluster that did not
-            // answer.
+            // A served cluster states the id, but no record shows that this cluster owns the id. The run never reads
+            // the exports of a served cluster from Cloud Map, so the exports of the id's owner are unknown.
+            _ if self.served.has_exporter(cluster) => Source::Cluster(None),
+            // Only a record shows which cluster owns an id. Without one, a served cluster that did not answer may own
+            // it.
             None if self.has_silent_member_without_a_record() => Source::Cluster(None),
             _ => Source::CloudMap,
         }
     }
 
-    /// Returns the exports that this run has read in a cluster, if they show whether the cluster exports a name.
+    /// Returns the exports that this run has read in a cluster, if that read covers a name.
     fn read_in_cluster(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&'a ReadExports> {
         let Source::Cluster(read) = self.source(cluster) else { return None };
         read.filter(|read| read.covers(name))
     }
 
-    /// Whether this run has read in a cluster itself whether it exports a name.
+    /// Whether this run has read in a cluster itself if the cluster exports a name.
     pub fn is_read_in_cluster(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
         self.read_in_cluster(cluster, name).is_some()
     }
 
-    /// Returns the present id of the served cluster that holds a former id, if this run has read the cluster under it.
+    /// Returns the present id of the served cluster that owns a former id, if this run has read the cluster under its
+    /// present id.
     fn present_id_of(&self, former: &ClusterId) -> Option<&'a ClusterId> {
-        let holder = self.owner_of_id(former).filter(|holder| self.served.is_exporter(holder))?;
+        let owner = self.owner_of_id(former).filter(|owner| self.served.is_exporter(owner))?;
         let mut others = self.served.read.iter().filter(|(id, _)| *id != former);
-        others.find(|(_, read)| read.arn == holder.cluster).map(|(id, _)| id)
+        others.find(|(_, read)| read.arn == owner.cluster).map(|(id, _)| id)
     }
 
-    /// Whether the holder of a former id has export records under its present id, so that it has left the former one.
-    fn has_left(&self, former: &ClusterId) -> bool {
+    /// Whether the owner of a former id has given it up: the owner has export records under its present id.
+    fn has_given_up_id(&self, former: &ClusterId) -> bool {
         self.present_id_of(former).is_some_and(|present| {
             let records = self.records.get(present);
             self.owner_of_id(present) == self.owner_of_id(former)
@@ -139,52 +142,53 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// Whether Cloud Map is the source of what a cluster exports.
+    /// Whether Cloud Map is the source of a cluster's exports.
     fn is_of_cloud_map(&self, cluster: &ClusterId) -> bool {
         matches!(self.source(cluster), Source::CloudMap)
     }
 
-    /// Returns the holder of a cluster id, from the cluster record as it was last read.
+    /// Returns the owner of a cluster id, from the cluster record as it was last read.
     pub fn owner_of_id(&self, cluster: &ClusterId) -> Option<&Owner> {
-        let holder = self.records.get(cluster).and_then(|records| records.holder.as_ref());
-        holder.or_else(|| self.read.holders.get(cluster))
+        let recorded = self.records.get(cluster).and_then(|records| records.id_owner.as_ref());
+        recorded.or_else(|| self.read.id_owners.get(cluster))
     }
 
-    /// Returns another id that a cluster holds. It may be the cluster's former id.
+    /// Returns another id that a cluster owns. It may be the cluster's former id.
     pub fn other_id_of(&self, owner: &Owner, member: &Member) -> Option<&ClusterId> {
         let recorded = self.records.iter();
-        let recorded = recorded.filter_map(|(id, records)| Some((id, records.holder.as_ref()?)));
-        let mut held = recorded.chain(&self.read.holders);
-        held.find(|(id, holder)| **id != member.cluster && *holder == owner).map(|(id, _)| id)
+        let recorded = recorded.filter_map(|(id, records)| Some((id, records.id_owner.as_ref()?)));
+        let mut owned = recorded.chain(&self.read.id_owners);
+        owned.find(|(id, id_owner)| **id != member.cluster && *id_owner == owner).map(|(id, _)| id)
     }
 
-    /// Whether a part of an import may belong to a served cluster that did not answer and whose id no record shows.
+    /// Whether there is a served exporter that did not answer and whose id no record shows. Any part of an import may
+    /// then belong to that cluster.
     fn has_silent_member_without_a_record(&self) -> bool {
         *self.has_silent.get_or_init(|| self.silent_without_a_record().next().is_some())
     }
 
     /// Lists the served exporters that did not answer and whose id no record shows.
     pub fn silent_without_a_record(&self) -> impl Iterator<Item = &ClusterArn> {
-        let recorded = self.records.values().filter_map(|records| records.holder.as_ref());
-        let holders = recorded.chain(self.read.holders.values());
-        let known: BTreeSet<&ClusterArn> = holders.map(|holder| &holder.cluster).collect();
-        self.served.silent.iter().filter(move |arn| !known.contains(arn))
+        let recorded = self.records.values().filter_map(|records| records.id_owner.as_ref());
+        let owners = recorded.chain(self.read.id_owners.values());
+        let recorded: BTreeSet<&ClusterArn> = owners.map(|owner| &owner.cluster).collect();
+        self.served.silent.iter().filter(move |arn| !recorded.contains(arn))
     }
 
-    /// Whether Cloud Map could not be read. Only the served clusters are then known.
+    /// Whether Cloud Map could not be read. Only the exports of served clusters are then known.
     pub fn is_unread(&self) -> bool {
         self.read.problem.is_some()
     }
 
-    /// Whether the registry shows the cluster record of a member, or this run has written it. Otherwise this may not be
-    /// the Cloud Map of the member's imports.
+    /// Whether the registry shows the cluster record of a member, or this run has written it. Otherwise this may be the
+    /// wrong Cloud Map for the member's imports.
     fn has_own_record(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
         self.read.written_or_planned.contains(&member.cluster)
-            || records.is_some_and(|records| records.holder.as_ref() == Some(owner))
+            || records.is_some_and(|records| records.id_owner.as_ref() == Some(owner))
     }
 
-    /// The problem of each member whose records could not be read.
+    /// Lists a sentence for each member whose records could not be read.
     pub fn unread_records(&self) -> impl Iterator<Item = String> {
         let all = self.records.iter();
         all.filter_map(|(id, records)| {
@@ -192,7 +196,7 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// Every name that a member exports or may export, as far as that is known.
+    /// Returns every name that a member exports or may export, as far as this run has read the members.
     pub fn names(&self) -> &BTreeSet<ServiceRef> {
         self.names.get_or_init(|| {
             let read = self.served.read.iter().flat_map(|(cluster, read)| {
@@ -206,47 +210,49 @@ impl<'a> Members<'a> {
                     self.read.registry.instances(key).map(|(_, attributes)| attributes);
                 instances.any(|attributes| attributes::is_exported_to(attributes, self.clusterset))
             };
-            let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
+            let with_instances =
+                self.service_keys.iter().filter(|(_, keys)| keys.iter().any(is_exported));
             let unusable = self.unusable().filter_map(|record| record.service.as_ref());
-            let named = read.chain(recorded).chain(unusable);
-            named.chain(placed.map(|(name, _)| name)).cloned().collect()
+            let names = read.chain(recorded).chain(unusable);
+            names.chain(with_instances.map(|(name, _)| name)).cloned().collect()
         })
     }
 
     /// Returns the name whose import has this derived Service, if Cloud Map has a service of that name.
     pub fn name_of(&self, derived: &ServiceRef) -> Option<&ServiceRef> {
-        let mut placed = self.places.keys().filter(|name| name.namespace == derived.namespace);
-        placed.find(|name| id::derived_service(name) == derived.name)
+        let mut names = self.service_keys.keys().filter(|name| name.namespace == derived.namespace);
+        names.find(|name| id::derived_service(name) == derived.name)
     }
 
     /// Merges all exports of a name. Returns `None` if a member that may export the name was not read.
     pub fn merged(&self, name: &ServiceRef) -> Option<Arc<Merged>> {
-        self.named(name).merged_of_all()
+        self.exports_of(name).merged_of_all()
     }
 
-    /// Returns the exports of one name for an importing cluster. `holders` are the clusters with a part in its import.
+    /// Returns the exports of one name for an importing cluster. `in_import` has the clusters with a part in its
+    /// import.
     pub fn exports_for(
         &self,
         name: &ServiceRef,
         importer: &Importer<'_>,
-        holders: &BTreeSet<ClusterId>,
+        in_import: &BTreeSet<ClusterId>,
     ) -> MergedName {
         let Importer { member, owner, .. } = *importer;
-        let named = self.named(name);
+        let named = self.exports_of(name);
         let mut left_out = Vec::new();
         let mut by_cluster = BTreeMap::new();
-        for (cluster, of_member) in &named.members {
-            let read = match of_member {
+        for (cluster, export) in &named.members {
+            let read = match export {
                 None => Read::Unread,
-                Some(of_member) => {
+                Some(export) => {
                     let allows = |address| importer.allows(&name.namespace, address);
-                    let (exported, addresses) = of_member.exported(&owner.cluster, allows);
-                    if !addresses.is_empty() {
+                    let (endpoints, denied) = export.endpoints_for(&owner.cluster, allows);
+                    if !denied.is_empty() {
                         let cluster = cluster.clone();
-                        left_out.push(Reason::AddressNotAllowed { cluster, addresses });
+                        left_out.push(Reason::AddressNotAllowed { cluster, addresses: denied });
                     }
                     let is_hidden = named.hidden.contains(cluster);
-                    if is_hidden { Read::Held(exported) } else { Read::Whole(exported) }
+                    if is_hidden { Read::Held(endpoints) } else { Read::Whole(endpoints) }
                 }
             };
             by_cluster.insert(cluster.clone(), read);
@@ -257,25 +263,25 @@ impl<'a> Members<'a> {
             && named.hidden.is_empty()
             && !self.has_silent_member_without_a_record();
         let mut sources = Sources { by_cluster, is_complete, is_read };
-        // A cluster of AWS's controller has no record that would say whether it still exports the name.
+        // A cluster of AWS's controller has no record that shows whether it still exports the name.
         let is_out_of_sight = self.is_out_of_sight(name);
-        for cluster in holders.iter().filter(|_| is_out_of_sight) {
+        for cluster in in_import.iter().filter(|_| is_out_of_sight) {
             sources.by_cluster.entry(cluster.clone()).or_insert(Read::Unread);
         }
         if !self.has_own_record(member, owner) {
-            sources.leave_others_unread();
+            sources.mark_cloud_map_unread();
         }
         left_out.extend(named.left_out.iter().cloned());
         MergedName { named, sources, left_out }
     }
 
-    /// Whether Cloud Map may have a service of a name that this run does not see, with endpoints that are in imports.
-    /// The run sees none, and either members may be missing, or the namespace of the name is unknown.
+    /// Whether Cloud Map may have a service of a name that this run has not read, with endpoints that are in imports.
+    /// The run has read no such service, and either members may be missing, or the namespace of the name is unknown.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
         let is_namespace_unknown = self.read.registry.keys_named(&names).next().is_none();
         let may_exist = is_namespace_unknown || !self.read.has_all_members;
-        may_exist && !self.places.contains_key(name)
+        may_exist && !self.service_keys.contains_key(name)
     }
 
     /// Whether the registry could be read but lacks the cluster record of a member.
@@ -294,11 +300,10 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the exports of a name. They are computed once for all importing clusters.
-    fn named(&self, name: &ServiceRef) -> Arc<NamedExports> {
-        let mut known = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(
-            known.entry(name.clone()).or_insert_with(|| Arc::new(NamedExports::read(self, name))),
-        )
+    fn exports_of(&self, name: &ServiceRef) -> Arc<NamedExports> {
+        let mut computed = self.exports_by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let exports = computed.entry(name.clone());
+        Arc::clone(exports.or_insert_with(|| Arc::new(NamedExports::read(self, name))))
     }
 
     /// The unusable records of the members whose source is Cloud Map.
@@ -308,7 +313,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The source of what a cluster exports.
+/// The source of a cluster's exports.
 enum Source<'a> {
     /// The cluster itself; `None` if this run has not read it.
     Cluster(Option<&'a ReadExports>),
@@ -319,7 +324,7 @@ enum Source<'a> {
 #[derive(Clone, Copy)]
 pub struct Importer<'a> {
     pub member: &'a Member,
-    /// The owner of its records.
+    /// The owner of its records and of its cluster id.
     pub owner: &'a Owner,
     pub name_policy: Option<&'a NamePolicy>,
 }
@@ -336,8 +341,8 @@ impl Importer<'_> {
 // Stale members. Every full sync of a member updates the heartbeat in its cluster record, accurate to some minutes. A
 // cluster of AWS's controller has no record, and its age is unknown.
 //
-// A stale cluster is reported and stays in the imports. Its addresses may be right, and a possibly wrong one is better
-// than none.
+// A stale cluster is reported, and its endpoints stay in the imports. Their addresses may still be right, and a
+// possibly wrong address is better than none.
 
 /// A member whose heartbeat is too old.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use kube::api::{Api, PostParams};
 
 use super::{Error, Kubernetes};
 
-/// A resource of an API group that a right is about.
+/// A resource of an API group that a permission is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceOf {
     pub group: &'static str,
     pub plural: &'static str,
     /// Empty for the object itself.
     pub subresource: &'static str,
-    /// The only object that the right is about; empty for all.
+    /// The only object that the permission is about; empty for all objects.
     pub name: &'static str,
 }
 

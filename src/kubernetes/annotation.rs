@@ -249,12 +249,12 @@ fn parse_port(text: &str) -> Option<PortReference> {
     (inner && text.len() <= 63).then(|| PortReference::Name(text.to_owned()))
 }
 
-/// Parses one of two words, each with its value.
+/// Returns a parser of one of two words, each with its value.
 fn choice<T: Copy>(no: (&str, T), yes: (&str, T)) -> impl Fn(&str) -> Result<T, String> {
     move |value| {
-        let known = [no, yes].into_iter().find(|(word, _)| *word == value);
+        let chosen = [no, yes].into_iter().find(|(word, _)| *word == value);
         let form = || format!("it must be {:?} or {:?}", no.0, yes.0);
-        known.map(|(_, meaning)| meaning).ok_or_else(form)
+        chosen.map(|(_, meaning)| meaning).ok_or_else(form)
     }
 }
 

@@ -19,6 +19,7 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The label of a slice with endpoints of another cluster. Some importers write such slices for the local Service of
 /// the same name. The other cluster publishes these endpoints itself.
 const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+
 impl Kubernetes {
     /// Reads the endpoints of `services` in this cluster. `lists` must select all their slices. A Service without
     /// endpoints has an empty entry.
@@ -103,10 +104,10 @@ pub struct SliceList {
     selector: String,
 }
 
-/// With more namespaces than this, the slices are listed by the names of the Services in all namespaces. Each list is a
-/// request to the API server, and more requests take longer than reading the slices of other Services with the same
+/// Above this number of namespaces, the slices are listed in all namespaces by the names of the Services. Each list is
+/// a request to the API server, and more requests take longer than reading the slices of other Services with the same
 /// names.
-const MOST_NAMESPACES: usize = 10;
+const MAX_NAMESPACES: usize = 10;
 
 /// Returns the lists of slices to read: one for each namespace, or lists by name if there are many namespaces.
 pub fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
@@ -114,7 +115,7 @@ pub fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);
     }
-    if names.len() > MOST_NAMESPACES {
+    if names.len() > MAX_NAMESPACES {
         return slice_lists_by_name(services);
     }
     let list = |(namespace, names): (&str, Vec<&str>)| SliceList {
@@ -136,8 +137,8 @@ fn selector(names: &[&str]) -> String {
 const LONGEST: usize = 4000;
 /// The length of a comma in a request line.
 const COMMA: usize = "%2C".len();
-/// With more lists than this, one list reads all slices except those of our imports.
-const MOST: usize = 8;
+/// Above this number of lists, one list reads all slices except those of our imports.
+const MAX_LISTS: usize = 8;
 /// The label of a slice that names its writer.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
@@ -163,7 +164,7 @@ pub fn slice_lists_by_name(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     if !names.is_empty() {
         selectors.push(selector(&names));
     }
-    if selectors.len() > MOST {
+    if selectors.len() > MAX_LISTS {
         selectors = vec![format!("{SERVICE_NAME},{MANAGED_BY}!=cloud-map-sync")];
     }
     let list = |selector| SliceList { namespace: namespace.clone(), selector };

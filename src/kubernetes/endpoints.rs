@@ -1,8 +1,9 @@
 //! The endpoints of one Service, from its `EndpointSlices` or from its v1 Endpoints.
 //!
-//! Endpoints in any condition are kept: the plan decides which are registered. Slices are split by IP family, by ports
-//! and by size, so several slices may list the same pod; its entries are merged. Anyone who may write slices may write
-//! any number of them, so the endpoints of a Service are cut to [`ENDPOINTS_OF_SERVICE`] while its slices are read.
+//! Endpoints are kept whether they are ready or not: the plan decides which are registered. Slices are split by IP
+//! family, by ports and by size, so several slices may list the same pod; its entries are merged. Anyone who may write
+//! slices may write any number of them, so the endpoints of a Service are cut to [`ENDPOINTS_OF_SERVICE`] while its
+//! slices are read.
 
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +73,7 @@ impl CollectedEndpoints {
     pub fn finish(self) -> Endpoints {
         let Self { mut serving, mut others, truncated } = self;
         serving.limit(ENDPOINTS_OF_SERVICE);
-        let room = ENDPOINTS_OF_SERVICE - serving.kept.len().min(ENDPOINTS_OF_SERVICE);
+        let capacity = ENDPOINTS_OF_SERVICE - serving.kept.len().min(ENDPOINTS_OF_SERVICE);
         let mut kept = serving.kept;
         let mut left_out = serving.left_out;
         others.kept = std::mem::take(&mut others.kept)
@@ -85,7 +86,7 @@ impl CollectedEndpoints {
                 None => Some((key, other)),
             })
             .collect();
-        others.limit(room);
+        others.limit(capacity);
         kept.append(&mut others.kept);
         left_out.append(&mut others.left_out);
         if !left_out.is_empty() {

@@ -45,7 +45,7 @@ const MAX_NAMED: usize = 40;
 pub struct Kubernetes {
     client: Client,
     remembered: Arc<remembered::Remembered>,
-    /// When the run ends. `None` if reads have no time limit.
+    /// The end of the run. `None` if reads have no time limit.
     stop: Option<Instant>,
 }
 
@@ -62,11 +62,11 @@ impl Kubernetes {
 
     /// Waits for a whole read, including all pages of a list, for at most half of the time that the run has left.
     ///
-    /// A server that sends a byte now and then never exceeds a timeout of the connection, and its cluster would keep
-    /// its place among the clusters that are read at once. With this limit, other clusters get the place in the same
-    /// run, however many servers are that slow. A constant limit would have to exceed the time for the longest list of
-    /// the largest cluster, which is tens of seconds. Half of five minutes is enough for a hundred thousand Services,
-    /// and a cluster that needs more has no time left for its changes.
+    /// A server that sends a byte now and then never exceeds a timeout of the connection, and would keep one of the
+    /// concurrency slots of the run. With this limit, the slot goes to another cluster in the same run, however many
+    /// servers are that slow. A constant limit would have to exceed the time for the longest list of the largest
+    /// cluster, which is tens of seconds. Half of five minutes is enough for a hundred thousand Services, and a cluster
+    /// that needs more has no time left for its changes.
     async fn in_time<T>(
         &self,
         action: impl FnOnce() -> String,
@@ -102,7 +102,7 @@ pub struct Error {
     pub source: RequestCause,
 }
 
-/// The error of the API server or of the connection.
+/// The cause of a failed request: the API server's answer, the connection, or the time limit.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestCause {
     /// The server's own answer.
@@ -116,7 +116,7 @@ pub enum RequestCause {
     Late(Duration),
 }
 
-/// The kind of a failure, which decides the next step.
+/// The kind of a failure, on which the next step depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// 401: the token was refused, or no access entry of the cluster matches its identity.
@@ -152,18 +152,17 @@ fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str 
 /// Returns the class of an error that the server answered.
 fn class_of(status: &Status) -> ErrorClass {
     // RBAC answers `User "…" cannot create resource "services"`.
-    let names_right = status.message.contains("\" cannot ");
+    let is_rbac = status.message.contains("\" cannot ");
     let is_webhook = status.message.contains(" denied the request");
     let is_policy = status.message.contains(" denied request: ");
     // Quotas and other admission plugins answer, for instance, `exceeded quota: …`.
-    let is_plugin =
-        status.code == 403 && status.message.contains(" is forbidden: ") && !names_right;
+    let is_plugin = status.code == 403 && status.message.contains(" is forbidden: ") && !is_rbac;
     match status.code {
         _ if is_of_deleted_namespace(status) => ErrorClass::Failed,
         // A webhook may answer with any code.
         _ if is_webhook || is_policy || is_plugin => ErrorClass::Denied,
         401 => ErrorClass::Unauthenticated,
-        403 if names_right => ErrorClass::Forbidden,
+        403 if is_rbac => ErrorClass::Forbidden,
         _ => ErrorClass::Failed,
     }
 }
@@ -235,7 +234,7 @@ impl Error {
         self.status(409).is_some_and(|status| status.reason == "AlreadyExists")
     }
 
-    /// Whether the object differs from what was read: it was changed, deleted or created since (409, 404).
+    /// Whether the object was changed, deleted or created since it was read (409, 404).
     pub fn is_outdated(&self) -> bool {
         self.class == ErrorClass::Failed && (self.is_status(409) || self.is_status(404))
     }
@@ -302,7 +301,7 @@ pub type ApiServer = util::BoxService<http::Request<Body>, http::Response<Box<Dy
 pub type Transport =
     Arc<dyn Fn(Config) -> Result<ClientBuilder<ApiServer>, kube::Error> + Send + Sync>;
 
-/// A client could not be made.
+/// The error if a client could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The certificate authority contains no certificate in PEM.
@@ -320,6 +319,7 @@ pub enum ConnectError {
 }
 
 /// Makes a client for a cluster.
+///
 /// # Errors
 /// Returns an error if the certificate authority contains no certificate, or if the client cannot be made.
 pub fn connect(

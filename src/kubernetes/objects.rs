@@ -149,7 +149,7 @@ impl Kubernetes {
     /// object is kept in memory.
     ///
     /// # Errors
-    /// As [`Self::objects`].
+    /// Returns an error in the same cases as [`Self::objects`].
     pub async fn objects_as<T>(
         &self,
         (kind, namespace): (Kind, Option<&str>),
@@ -166,12 +166,12 @@ impl Kubernetes {
     /// Whether the cluster has an object of a kind with these labels, in any namespace.
     ///
     /// # Errors
-    /// As [`Self::objects`].
+    /// Returns an error in the same cases as [`Self::objects`].
     pub async fn has_objects(&self, kind: Kind, labels: &str) -> Result<bool, Error> {
         Ok(!self.objects_as((kind, None), labels, drop).await?.is_empty())
     }
 
-    /// Gets one object; `None` if `is_absent` is true for the error that the server answers.
+    /// Gets one object; `None` if `is_absent` is true for the server's error.
     pub(super) async fn get<K: DeserializeOwned>(
         &self,
         path: &str,
@@ -253,17 +253,19 @@ impl Kubernetes {
     /// Returns an error if the server refuses it, also if the object has changed since it was read (409).
     pub async fn patch_object(&self, object: &ObjectRef, patch: &Value) -> Result<Value, Error> {
         let patch = Patch::Merge(patch);
-        self.write("patch", object, |request| request.patch(&object.name, &by_us(), &patch)).await
+        self.write("patch", object, |request| request.patch(&object.name, &patch_params(), &patch))
+            .await
     }
 
     /// Changes the status of an object by a merge patch, and returns the object.
     ///
     /// # Errors
-    /// As [`Self::patch_object`].
+    /// Returns an error in the same cases as [`Self::patch_object`].
     pub async fn patch_status(&self, object: &ObjectRef, patch: &Value) -> Result<Value, Error> {
         let patch = Patch::Merge(patch);
-        let change =
-            |request: Request| request.patch_subresource("status", &object.name, &by_us(), &patch);
+        let change = |request: Request| {
+            request.patch_subresource("status", &object.name, &patch_params(), &patch)
+        };
         self.write("patch the status of", object, change).await
     }
 
@@ -272,7 +274,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the server refuses it.
     pub async fn apply_status(&self, object: &ObjectRef, body: &Value) -> Result<(), Error> {
-        let params = by_us().force();
+        let params = patch_params().force();
         let patch = Patch::Apply(body);
         let apply =
             |request: Request| request.patch_subresource("status", &object.name, &params, &patch);
@@ -316,7 +318,8 @@ impl Kubernetes {
     }
 }
 
-/// Whether a 404 is about the object. A 404 about the path has no details: the server does not serve the kind.
+/// Whether a 404 is about the object. If the server does not serve the kind, the 404 is about the path and has no
+/// details.
 pub(super) fn is_absent(status: &Status) -> bool {
     let has_name = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     status.is_not_found() && has_name
@@ -324,19 +327,19 @@ pub(super) fn is_absent(status: &Status) -> bool {
 
 type BuiltRequest = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
-fn by_us() -> PatchParams {
+fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
 // Events are optional, so a refused one does not fail the run.
 
-/// How long a process does not create an Event again. The API server deletes Events after about an hour; a notice that
-/// still holds then becomes a new Event.
+/// How long a process does not create the same Event again. The API server deletes Events after about an hour. If the
+/// notice still applies then, the next run creates a new Event.
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 impl Kubernetes {
-    /// Whether this refusal of Events is the first within `REPEAT_AFTER` in this process; records it. A cluster without
-    /// the right refuses Events in every run.
+    /// Records a refusal of Events, and returns whether it is the first within `REPEAT_AFTER` in this process. A
+    /// cluster in which the function may not create Events refuses them in every run.
     pub fn record_refusal(&self) -> bool {
         let now = Timestamp::now();
         let mut events = recent(&self.remembered.events, now, REPEAT_AFTER);
@@ -347,8 +350,8 @@ impl Kubernetes {
         is_first
     }
 
-    /// Creates the Event of a notice if it does not exist. An Event that the cluster refuses for good is tried again
-    /// after `REPEAT_AFTER`.
+    /// Creates the Event of a notice if it does not exist. After a permanent refusal, an Event is tried again after
+    /// `REPEAT_AFTER`.
     ///
     /// # Errors
     /// Returns an error if the cluster refuses it.

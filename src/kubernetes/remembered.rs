@@ -2,9 +2,9 @@
 //!
 //! - for some minutes, the APIs that the server serves, and the `ClusterProperty` objects (KEP-2149) with which a
 //!   cluster states its id and its clusterset;
-//! - the refusals that each import would otherwise meet again in each run: the namespaces in which the cluster's
-//!   admission policy lets the function change nothing, since the function cannot read policies, and the IP families
-//!   that the cluster does not have for its Services, which an API server states nowhere but in a refusal.
+//! - the refusals that each import would otherwise repeat in each run: the namespaces in which the cluster's admission
+//!   policy lets the function only delete, since the function cannot read policies, and the IP families that the
+//!   cluster lacks for its Services, which an API server reports only in a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -65,8 +65,8 @@ pub(super) fn recent<K: Ord>(
 
 /// Returns the cached answer for a key, if it is younger than `ttl`.
 fn answer<K: Ord, V: Clone>(answers: &Answers<K, V>, key: &K, ttl: Duration) -> Option<V> {
-    let known = lock(answers).get(key).cloned();
-    known.filter(|(at, _)| at.elapsed() < ttl).map(|(_, value)| value)
+    let cached = lock(answers).get(key).cloned();
+    cached.filter(|(at, _)| at.elapsed() < ttl).map(|(_, value)| value)
 }
 
 /// Caches an answer, or removes the cached one if `value` is `None`.
@@ -99,7 +99,7 @@ impl Kubernetes {
         lock(&self.remembered.excluded_namespaces).insert(namespace.to_owned(), now);
     }
 
-    /// Returns the IP families to request for a Service: all but those that the cluster is known not to have.
+    /// Returns the IP families to request for a Service: all except those that the cluster has refused.
     pub fn service_families(&self) -> Vec<Family> {
         let missing = lock(&self.remembered.missing_families);
         Family::ALL.into_iter().filter(|family| !missing.contains(family)).collect()
@@ -140,13 +140,13 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if discovery does not return a list of API groups.
     pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
-        let known = &self.remembered.multi_cluster;
-        if answer(known, &(), SERVED_TTL).is_some() {
+        let cache = &self.remembered.multi_cluster;
+        if answer(cache, &(), SERVED_TTL).is_some() {
             return Ok(true);
         }
         let versions = self.discover().await?;
         let is_served = versions.contains(Kind::ServiceExport.api_version());
-        keep_answer(known, (), is_served.then_some(versions));
+        keep_answer(cache, (), is_served.then_some(versions));
         Ok(is_served)
     }
 
@@ -174,14 +174,14 @@ impl Kubernetes {
     }
 
     /// Whether the installed CRD of ServiceImports declares `status.endpointSliceObjects`: the server drops an
-    /// undeclared field from a patch. A yes is cached for five minutes, since another CRD may replace this one; a no is
-    /// not cached.
+    /// undeclared field from a patch. A positive answer is cached for five minutes, since another CRD may replace this
+    /// one; a negative answer is not cached.
     ///
     /// # Errors
     /// Returns an error if the document cannot be read.
     pub async fn declares_slice_objects(&self) -> Result<bool, Error> {
-        let known = &self.remembered.slice_objects;
-        if answer(known, &(), SERVED_TTL).is_some() {
+        let cache = &self.remembered.slice_objects;
+        if answer(cache, &(), SERVED_TTL).is_some() {
             return Ok(true);
         }
         let action = || "read the schema of ServiceImports".to_owned();
@@ -191,7 +191,7 @@ impl Kubernetes {
             request.map_err(|error| Error::new(action(), kube::Error::HttpError(error)))?;
         let text = self.in_time(action, self.client.request_text(request)).await?;
         let declares = text.contains("\"endpointSliceObjects\"");
-        keep_answer(known, (), declares.then_some(()));
+        keep_answer(cache, (), declares.then_some(()));
         Ok(declares)
     }
 
@@ -218,7 +218,7 @@ impl Kubernetes {
     /// Returns the value of a `ClusterProperty`, cached for up to a minute.
     ///
     /// # Errors
-    /// As [`Self::cluster_property`].
+    /// Returns an error in the same cases as [`Self::cluster_property`].
     pub async fn recent_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
         match answer(&self.remembered.properties, &name.to_owned(), PROPERTY_TTL) {
             Some(value) => Ok(value),

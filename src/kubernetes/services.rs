@@ -23,8 +23,8 @@ use crate::model::{
 
 impl Kubernetes {
     /// Reads the desired state of the selected headless Services, annotated or not, without their endpoints. If many
-    /// are selected, it returns all of the cluster. Each Service is converted as it arrives, since its annotations may
-    /// have 256 KB.
+    /// Services are selected, returns all Services of the cluster. Each Service is converted as it arrives, since its
+    /// annotations may have 256 KB.
     ///
     /// # Errors
     /// Returns an error if a list or a Service could not be read.
@@ -130,7 +130,7 @@ pub fn annotated(service: &Service, reading: &AnnotationSettings) -> Option<Publ
     Some(PublishedService { unknown_annotations, ..published(service, claims) })
 }
 
-/// Returns a Service with these claims, from its own object alone.
+/// Converts a Service with these claims, without its endpoints.
 fn published(service: &Service, claims: Result<Claims, Vec<BadAnnotation>>) -> PublishedService {
     let Service { metadata, spec } = service;
     let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
@@ -275,7 +275,7 @@ fn desired_exports(
     desired
 }
 
-/// Returns the Service if it can be exported, else the reason why not.
+/// Returns the Service if it can be exported, otherwise the reason why not.
 fn exportable(service: Option<&Service>) -> Result<&Service, NotExportable> {
     let service = service.ok_or(NotExportable::NoService)?;
     let Service { metadata, spec } = service;
@@ -290,6 +290,7 @@ fn exportable(service: Option<&Service>) -> Result<&Service, NotExportable> {
 }
 
 /// Converts an export and its Service.
+///
 /// # Errors
 /// Returns [`NotExportable::NoService`] if the name is not a name in Cloud Map, which Kubernetes does not allow either.
 fn exported(
@@ -315,12 +316,12 @@ fn exported(
     let is_of_aws = metadata.finalizers.iter().any(|finalizer| finalizer == AWS_FINALIZER);
     let cluster = member.cluster.clone();
     let clusterset = member.clusterset.clone();
-    let of_records = families.iter().copied().collect();
+    let record_families = families.iter().copied().collect();
     let export = Export { cluster, created, kind, ports, families, properties: Some(properties) };
     Ok(PublishedService {
         uid: metadata.uid,
         created: created.as_second(),
-        families: of_records,
+        families: record_families,
         export: Some(Arc::new(ExportedService { clusterset, export, targets, is_of_aws })),
         ..published(service, Ok(claims))
     })

@@ -23,12 +23,12 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
 use super::{ApiServer, Transport};
-use crate::connections::{ExpiringClient, LONGEST_PAUSE, system_names};
+use crate::connections::{ExpiringClient, LONGEST_PAUSE, system_resolver};
 
 /// Returns the transport over the network, as the configuration says. `clock` is the wall clock, which shows whether
 /// the process was frozen.
 pub fn over_network(clock: SharedTimeSource) -> Transport {
-    Arc::new(move |config| builder(config, system_names(), LONGEST_PAUSE, clock.clone()))
+    Arc::new(move |config| builder(config, system_resolver(), LONGEST_PAUSE, clock.clone()))
 }
 
 /// Returns the builder of a client for a process that is never frozen: it reuses connections after any pause.
@@ -36,7 +36,7 @@ pub fn over_network(clock: SharedTimeSource) -> Transport {
 /// # Errors
 /// Returns an error if the configuration is invalid.
 pub fn of_long_running_process(config: Config) -> Result<ClientBuilder<ApiServer>, kube::Error> {
-    builder(config, system_names(), Duration::MAX, SharedTimeSource::default())
+    builder(config, system_resolver(), Duration::MAX, SharedTimeSource::default())
 }
 
 /// Returns the builder of a client that finds addresses with `names`, and that does not reuse connections after a pause

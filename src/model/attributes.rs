@@ -59,8 +59,8 @@ pub const EXPORT: [&str; 4] = [
     "cloud-map-sync/export.3",
     "cloud-map-sync/export.4",
 ];
-/// On an export record: the export has no endpoint in Cloud Map. It is written after the last endpoint has left, and
-/// removed before the next one is registered.
+/// On an export record: the export has no endpoint in Cloud Map. The mark is written after the last endpoint was
+/// deregistered, and removed before the next one is registered.
 pub const EMPTY: &str = "cloud-map-sync/empty";
 /// The clusterset of a member, on its record.
 pub const CLUSTERSET: &str = "cloud-map-sync/clusterset";
@@ -103,8 +103,8 @@ pub fn is_reserved(key: &str) -> bool {
         || [AVAILABILITY_ZONE, REGION].contains(&key)
 }
 
-/// Returns the attributes of an instance from Cloud Map's answer. A known key of AWS is read in any letter case; if
-/// there are several spellings, the one that we write counts. An unknown key of AWS is left out, since Cloud Map would
+/// Returns the attributes of an instance from Cloud Map's answer. A known key of AWS is read in any letter case; of
+/// several spellings, the one that we write takes precedence. An unknown key of AWS is left out, since Cloud Map would
 /// refuse it in a registration. So no attribute that this function cannot write is ever compared or sent again.
 pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> Attributes {
     let is_plain = |key: &str| !is_of_aws(key) || OF_AWS.contains(&key);
@@ -115,7 +115,7 @@ pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> A
         let known = OF_AWS.into_iter().find(|known| known.eq_ignore_ascii_case(key))?;
         Some((known, value.as_str()))
     });
-    // The last value of a key counts.
+    // The last value of a key takes precedence.
     known.chain(plain.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
 }
 
@@ -154,10 +154,9 @@ pub fn of_no_service(owner: &Owner) -> Attributes {
 
 /// Whether this release knows the mark, and so repairs it.
 pub fn is_known_mark(key: &str) -> bool {
-    let of_instances =
-        [OWNER, EXPORTER, CLUSTER, NAMESPACE, SERVICE, POD, ANNOTATED].contains(&key);
-    let of_records = [CLUSTERSET, HEARTBEAT, DIRECTION, EMPTY];
-    of_instances || EXPORT.contains(&key) || of_records.contains(&key)
+    let instance_marks = [OWNER, EXPORTER, CLUSTER, NAMESPACE, SERVICE, POD, ANNOTATED];
+    let record_marks = [CLUSTERSET, HEARTBEAT, DIRECTION, EMPTY];
+    instance_marks.contains(&key) || EXPORT.contains(&key) || record_marks.contains(&key)
 }
 
 /// The schema version in the marks of an instance, 0 if there is none.

@@ -47,7 +47,7 @@ pub struct Properties {
 pub struct Export {
     /// The exporting member.
     pub cluster: ClusterId,
-    /// The creation of the `ServiceExport`: the oldest export decides in a conflict.
+    /// The creation time of the `ServiceExport`: the oldest export decides in a conflict.
     pub created: Timestamp,
     pub kind: ImportType,
     /// In the Service's order.
@@ -156,7 +156,7 @@ pub struct Member {
     pub clusterset: ClustersetId,
 }
 
-// The names of the objects that an import makes in a cluster. `clusterset::id` makes them; here they are recognized.
+// The names of the objects of an import. `clusterset::id` makes these names; the functions here recognize them.
 
 /// Whether a Service has the name of a derived Service (`clusterset::id`).
 pub fn is_derived_service(name: &str) -> bool {
@@ -209,8 +209,8 @@ pub struct RefusedField {
 
 // The exports of a cluster that a run has read in the cluster itself.
 
-/// The exports that a run has read in their own cluster, with their endpoints: the valid ones that `NAME_POLICY`
-/// allows.
+/// The exports that a run has read in their own cluster, with their endpoints. Only valid exports that `NAME_POLICY`
+/// allows are here.
 #[derive(Clone, Debug)]
 pub struct ReadExports {
     pub arn: ClusterArn,
@@ -220,8 +220,8 @@ pub struct ReadExports {
 }
 
 impl ReadExports {
-    /// Whether the read shows if and how the cluster exports this name. It does not if the name belongs to AWS's
-    /// controller.
+    /// Whether the read shows if and how the cluster exports this name. It does not if AWS's controller manages the
+    /// export.
     pub fn covers(&self, name: &ServiceRef) -> bool {
         let published = self.desired.services.get(name);
         let exported = published.and_then(|published| published.export.as_ref());

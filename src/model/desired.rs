@@ -23,17 +23,17 @@ pub struct Desired {
     pub unannotated: BTreeSet<ServiceRef>,
     /// The exports, including those whose Service cannot be exported; empty in the flow of annotations.
     pub exports: BTreeMap<ServiceRef, ServiceExport>,
-    /// In a part of a cluster: the holder of each name that is claimed in the part and held outside of it. The holder
-    /// is not decided again.
+    /// If only a part of the cluster was read: the holder of each name that is claimed in the part and held outside of
+    /// it. The run does not decide these holders again.
     pub held_elsewhere: BTreeMap<ServiceKey, ServiceRef>,
     /// The ids of the chosen Cloud Map namespaces, by Service and name, if several namespaces match the Service's
-    /// reference. They are chosen once, when everything that a run depends on was read.
+    /// reference. A run chooses them once, after it has read everything that the choice depends on.
     pub namespaces: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>>,
 }
 
 // The limits of one Service, whatever its annotations and slices request: a tenant of a cluster may write any number of
-// them, and all tenants share the memory of the function. Names are limited when annotations are parsed, endpoints when
-// slices are read, and instances when they are planned.
+// names and endpoints, and all tenants share the memory of the function. Names are limited when annotations are parsed,
+// endpoints when slices are read, and instances when they are planned.
 
 /// The most names that a Service claims: the first ones of its annotation.
 pub const NAMES_OF_SERVICE: usize = 100;
@@ -60,9 +60,9 @@ pub struct PublishedService {
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`; empty if only its endpoints show its families.
     pub families: BTreeSet<Family>,
-    /// The endpoints in any condition; `None` if this run did not need to read them.
+    /// The endpoints, ready or not. `None` if this run did not need to read them.
     pub endpoints: Option<Arc<[Endpoint]>>,
-    /// Whether the cluster truncated that list, so that a missing endpoint may exist.
+    /// Whether the cluster truncated the list of endpoints, so that a missing endpoint may exist.
     pub truncated: bool,
     /// The number of endpoints beyond [`ENDPOINTS_OF_SERVICE`], which `endpoints` leaves out.
     pub left_out: usize,
@@ -228,7 +228,7 @@ impl Desired {
         only
     }
 
-    /// Takes over the endpoints that were read for `other`, another part of the cluster.
+    /// Copies the endpoints that were read for `other`, another part of the cluster.
     pub fn take_endpoints_of(&mut self, other: &Self) {
         for (service, read) in &other.services {
             if let Some(published) = self.services.get_mut(service)
@@ -357,7 +357,7 @@ pub enum Fate {
     ToAdd,
     /// The next sync removes it from the import.
     ToRemove,
-    /// It is meant to stay out: its pod is not ready, or is terminating.
+    /// It stays out as intended: its pod is not ready, or is terminating.
     NotReady,
     /// It stays out although it takes traffic.
     LeftOut,

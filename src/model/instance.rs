@@ -177,7 +177,7 @@ impl<K: AsRef<str>, V: AsRef<str>, const N: usize> From<[(K, V); N]> for Attribu
     }
 }
 
-/// The last value of a key counts.
+/// The last value of a key takes precedence.
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Attributes {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(attributes: I) -> Self {
         let all: Vec<(K, V)> = attributes.into_iter().collect();

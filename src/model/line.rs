@@ -10,7 +10,7 @@ use super::{ServiceRef, Verb};
 /// A word of a closed set: a constant of this crate, or text parsed from a response.
 pub type Word = std::borrow::Cow<'static, str>;
 
-/// The longest text of a line, in bytes. The API server accepts no longer note of an Event: its error message speaks of
+/// The longest text of a line, in bytes: the API server's limit for the note of an Event. Its error message names
 /// characters, but it counts bytes.
 pub const LONGEST_TEXT: usize = 1024;
 
@@ -56,9 +56,9 @@ pub enum Outcome {
         /// The reason.
         why: String,
     },
-    /// A request stays out of Cloud Map until the Service's owner acts.
+    /// A request that stays out of Cloud Map until the Service's owner acts.
     KeptOut,
-    /// A request is held back by a rule, or until something else ends.
+    /// A request that a rule holds back, or that waits for another change.
     HeldBack,
     /// The subject could not be read. The next run tries again.
     Unread,
@@ -90,7 +90,7 @@ impl Outcome {
         matches!(self, Self::Failed { .. } | Self::Undone { .. })
     }
 
-    /// Whether a request is held back, whoever has to act.
+    /// Whether a request is held back for any reason.
     pub fn is_held_back(&self) -> bool {
         matches!(self, Self::KeptOut | Self::HeldBack)
     }
@@ -107,7 +107,7 @@ impl Display for Outcome {
 }
 
 impl Line {
-    /// A line about no Service and no object. A text that is too long is cut.
+    /// Returns a line about no Service and no object. A text that is too long is cut.
     pub fn new(
         sign: char,
         code: impl Into<Word>,
@@ -132,7 +132,7 @@ impl Line {
         Self::new('!', "Unreadable", text, Outcome::Unread)
     }
 
-    /// The line about a Service.
+    /// Returns the line as a line about a Service.
     #[must_use]
     pub fn about(self, service: ServiceRef) -> Self {
         Self { service: Some(service), ..self }
@@ -143,7 +143,7 @@ impl Line {
         Verb::parse(&self.code)
     }
 
-    /// Whether it is a change, with any outcome.
+    /// Whether the line is about a change, with any outcome.
     pub fn is_change(&self) -> bool {
         self.outcome.is_made() || self.outcome.is_left_undone()
     }
@@ -153,8 +153,8 @@ impl Line {
         self.service.is_some() && !self.is_change()
     }
 
-    /// Whether the line leaves something for the next run to do. An unread service with the sign `~` does not: nothing
-    /// shows that the service is ours.
+    /// Whether the next run has something to do about the line. An unread service with the sign `~` needs nothing:
+    /// nothing shows that the service is ours.
     pub fn is_unfinished(&self) -> bool {
         self.outcome.is_left_undone() || self.outcome == Outcome::Unread && self.sign == '!'
     }
@@ -164,8 +164,8 @@ impl Line {
         self.service.is_none() && (self.outcome.is_held_back() || self.outcome == Outcome::Unread)
     }
 
-    /// The first word of the line.
-    pub fn word(&self) -> &str {
+    /// The label at the start of the line in a table or the log: the code, or a state such as `held back`.
+    pub fn label(&self) -> &str {
         match (&self.outcome, &self.service) {
             (Outcome::HeldBack, None) => "obstacle",
             (Outcome::KeptOut | Outcome::HeldBack, _) | (Outcome::Unread, Some(_)) => "held back",
@@ -180,7 +180,7 @@ impl Display for Line {
     /// The alternate form adds the Kubernetes Service to a change.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { service, object, sign, code, text, outcome } = self;
-        write!(f, "{sign} {:<10} ", self.word())?;
+        write!(f, "{sign} {:<10} ", self.label())?;
         match service {
             Some(service) if self.has_reason() => write!(f, "{service} ({code}): ")?,
             None if outcome.is_held_back() => write!(f, "({code}): ")?,

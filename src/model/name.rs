@@ -208,20 +208,20 @@ pub enum UnresolvedNamespace {
         reference: String,
         /// The names of the visible namespaces.
         visible: Option<FirstNames>,
-        /// The reason why the namespace is not created although missing namespaces are created.
+        /// The reason why the run does not create the namespace although it creates other missing namespaces.
         not_created: Option<&'static str>,
     },
 
     #[error(
         "several Cloud Map namespaces are named {reference:?}; name one by its id: {candidates}{}",
-        if *is_left { "; without that the next full sync decides" } else { "" }
+        if *is_left_to_full_sync { "; without that the next full sync decides" } else { "" }
     )]
     Ambiguous {
         reference: String,
         /// The ids of the matching namespaces.
         candidates: FirstNames,
         /// Whether this run leaves the choice to a full sync.
-        is_left: bool,
+        is_left_to_full_sync: bool,
     },
 }
 
@@ -265,7 +265,7 @@ impl Selection {
         Self::Only { namespaces, services }
     }
 
-    /// Returns the selected Services, if no whole namespace is selected.
+    /// Returns the selected Services. `None` if a whole namespace is selected, or all Services are.
     pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
         match self {
             Self::Only { namespaces, services } if namespaces.is_empty() => Some(services),
@@ -273,7 +273,8 @@ impl Selection {
         }
     }
 
-    /// Returns the selected namespaces and Services, if they are at most `most` together.
+    /// Returns the selected namespaces and Services. `None` if there are more than `most`, or if all Services are
+    /// selected.
     pub fn few(&self, most: usize) -> Option<(&BTreeSet<String>, &BTreeSet<ServiceRef>)> {
         let Self::Only { namespaces, services } = self else { return None };
         (namespaces.len() + services.len() <= most).then_some((namespaces, services))

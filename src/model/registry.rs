@@ -59,7 +59,7 @@ impl InstanceKey {
 }
 
 impl Registry {
-    /// Returns the namespaces that a reference may mean, sorted by id. Several namespaces may have the same name.
+    /// Returns the namespaces that match a reference, sorted by id. Several namespaces may have the same name.
     pub fn candidates(&self, reference: &NamespaceReference) -> Vec<&Namespace> {
         let all = self.namespaces.values();
         match reference {
@@ -94,7 +94,11 @@ impl Registry {
                 not_created: None,
             });
         };
-        Err(UnresolvedNamespace::Ambiguous { reference: text, candidates: ids, is_left: false })
+        Err(UnresolvedNamespace::Ambiguous {
+            reference: text,
+            candidates: ids,
+            is_left_to_full_sync: false,
+        })
     }
 
     /// Returns the key of each Service's own name in each Cloud Map namespace that has the name of its Kubernetes
@@ -152,15 +156,17 @@ impl Registry {
 pub struct Capacity {
     /// Cloud Map's error messages, by namespace id.
     refused: BTreeMap<String, String>,
-    /// Places in full namespaces that a Service freed for its own new instances, by namespace id.
+    /// The number of instances that a Service deregistered in a full namespace to make room for its own new ones, by
+    /// namespace id.
     freed: BTreeMap<(ServiceRef, String), usize>,
-    /// Full namespaces that refused a registration for a freed place: another writer took it, or Cloud Map's count
-    /// lags.
+    /// The full namespaces that refused a registration although a Service had freed capacity: another writer used it,
+    /// or Cloud Map's count lags.
     closed: BTreeSet<String>,
 }
 
 impl Capacity {
-    /// Records that a namespace is full. A second refusal was for a freed place and closes the namespace.
+    /// Records that a namespace is full. A second refusal came after a Service had freed capacity, so it closes the
+    /// namespace.
     pub fn refuse(&mut self, namespace: &str, message: &str) {
         let known = self.refused.insert(namespace.to_owned(), message.to_owned());
         if known.is_some() {
@@ -169,7 +175,7 @@ impl Capacity {
         }
     }
 
-    /// Whether this run frees no more places in the namespace.
+    /// Whether this run frees no more capacity in the namespace.
     pub fn is_closed(&self, key: &ServiceKey) -> bool {
         self.closed.contains(&key.namespace)
     }
@@ -183,26 +189,26 @@ impl Capacity {
         self.refused.get(&key.namespace)
     }
 
-    /// Records that a Service deregistered an instance to free its place for a new one.
+    /// Records that a Service deregistered an instance to free capacity for a new one.
     pub fn free(&mut self, service: &ServiceRef, key: &ServiceKey) {
         if self.refusal(key).is_some() {
             *self.freed.entry((service.clone(), key.namespace.clone())).or_default() += 1;
         }
     }
 
-    /// Whether a freed place has not been taken yet.
+    /// Whether freed capacity is still unused.
     pub fn has_freed(&self) -> bool {
-        self.freed.values().any(|places| *places > 0)
+        self.freed.values().any(|count| *count > 0)
     }
 
-    /// Records that an instance of a Service took a place.
+    /// Records that a Service registered an instance, which uses up freed capacity.
     pub fn take(&mut self, service: &ServiceRef, key: &ServiceKey) {
         if let Some(freed) = self.freed.get_mut(&(service.clone(), key.namespace.clone())) {
             *freed = freed.saturating_sub(1);
         }
     }
 
-    /// How many places a Service freed in a full namespace and has not taken yet.
+    /// The number of instances that a Service can register in a full namespace, since it freed as much capacity.
     pub fn freed(&self, service: &ServiceRef, key: &ServiceKey) -> usize {
         self.freed.get(&(service.clone(), key.namespace.clone())).copied().unwrap_or_default()
     }
@@ -226,7 +232,7 @@ impl Place {
         Self(Arc::new(Names { namespace: namespace.into(), name: name.into(), key }))
     }
 
-    /// Returns the place of a key, with the names as the registry spells them.
+    /// Returns the Cloud Map service of a key, with the names as the registry spells them.
     pub fn of(key: &ServiceKey, registry: &Registry) -> Self {
         let namespace = registry.namespaces.get(&key.namespace);
         let namespace = namespace.map_or(&key.namespace, |namespace| &namespace.name);

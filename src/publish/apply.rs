@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::{
-    Accepted, Call, Class, CloudMap, Created, Error, LinePlaces, NewServiceId, Permit,
+    Accepted, AdmissionSlots, Call, CallSlot, Class, CloudMap, Created, Error, NewServiceId,
     SharedResults, WaitResult,
 };
 use crate::model::{NamespaceKind, NewService, Outcome, Place};
@@ -20,7 +20,7 @@ const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Rou
 
 /// The maximum number of calls of one group in flight: if Cloud Map answers none of them, other groups still make
 /// calls.
-const UNDER_WAY: usize = 16;
+const MAX_CALLS_IN_FLIGHT: usize = 16;
 
 /// The calls of one group.
 pub struct GroupCalls<'a> {
@@ -33,9 +33,9 @@ pub struct GroupCalls<'a> {
     /// No addition begins after this time.
     pub until: Instant,
     pub group: &'a GroupSync<'a>,
-    under_way: Semaphore,
-    /// Whether a call met an operation of another run on the same instance.
-    met_another: AtomicBool,
+    in_flight: Semaphore,
+    /// Whether another run had an operation in progress on the same object when a call was made.
+    has_conflict: AtomicBool,
 }
 
 impl<'a> GroupCalls<'a> {
@@ -47,22 +47,23 @@ impl<'a> GroupCalls<'a> {
         until: Instant,
         group: &'a GroupSync<'a>,
     ) -> Self {
-        let under_way = Semaphore::new(UNDER_WAY);
-        let met_another = AtomicBool::new(false);
-        Self { cloud_map, results, deadline, observed, until, group, under_way, met_another }
+        let in_flight = Semaphore::new(MAX_CALLS_IN_FLIGHT);
+        let has_conflict = AtomicBool::new(false);
+        Self { cloud_map, results, deadline, observed, until, group, in_flight, has_conflict }
     }
 
-    /// Makes one change. `place` is its place in the line, which it leaves when it has its token.
-    pub async fn make(&self, change: &Change, place: LinePlaces) -> Effect {
+    /// Makes one change. Frees its admission slot when the call has its token.
+    pub async fn make(&self, change: &Change, admission: AdmissionSlots) -> Effect {
         let Some(call) = call_of(change) else {
-            return Box::pin(self.make_place(change, place)).await;
+            return Box::pin(self.create_missing(change, admission)).await;
         };
         let key = &change.place().key;
         let observation = &self.group.observation;
         let Some(service) = observation.registry.services.get(key) else {
             return self.group.without_service(key);
         };
-        // If the plan already knew that the namespace is full, this registration takes a place that its Service freed.
+        // If the plan already knew that the namespace is full, this registration replaces an instance that its Service
+        // has deregistered.
         let is_new = matches!(change, Change::Register { .. });
         if is_new
             && observation.registry.capacity.refusal(key).is_none()
@@ -70,42 +71,42 @@ impl<'a> GroupCalls<'a> {
         {
             return Effect::Full(message);
         }
-        let begun = async {
+        let acquire = async {
             // The semaphore is never closed, so there is no error to handle.
-            let under_way = self.under_way.acquire().await.ok();
-            (under_way, self.cloud_map.permit(call).await)
+            let in_flight = self.in_flight.acquire().await.ok();
+            (in_flight, self.cloud_map.acquire(call).await)
         };
         let is_addition = change.stage() == Stage::Register && !change.is_removal();
         let until = if is_addition { self.until } else { self.deadline.stop };
-        let begun = self.deadline.until_stop(timeout_at(until, begun)).await;
-        let (under_way, permit) = match begun {
-            Ok(Ok(begun)) if self.deadline.is_open() => begun,
+        let acquired = self.deadline.until_stop(timeout_at(until, acquire)).await;
+        let (in_flight, slot) = match acquired {
+            Ok(Ok(slots)) if self.deadline.is_open() => slots,
             Ok(Err(_)) if is_addition && self.deadline.is_open() => return Effect::Outdated,
             _ => return Effect::Settled(Outcome::out_of_time()),
         };
-        drop(place);
-        if is_addition && self.met_another.load(Ordering::Relaxed) {
+        drop(admission);
+        if is_addition && self.has_conflict.load(Ordering::Relaxed) {
             return Effect::Contested;
         }
-        let permitted = Permitted { call, arn: &service.arn, permit, under_way };
-        let made = self.make_call(change, permitted);
-        self.deadline.until_end(made).await.unwrap_or_else(|_| late(change))
+        let ready = ReadyCall { call, arn: &service.arn, slot, in_flight };
+        let made = self.make_call(change, ready);
+        self.deadline.until_end(made).await.unwrap_or_else(|_| timed_out(change))
     }
 
     /// Creates a namespace, or a service with the namespace that it needs.
-    async fn make_place(&self, change: &Change, in_line: LinePlaces) -> Effect {
+    async fn create_missing(&self, change: &Change, admission: AdmissionSlots) -> Effect {
         let deadline = self.deadline;
         if let Some(name) = change.missing_namespace() {
             let namespace = deadline.until_end(self.namespace(name)).await;
-            if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
+            if let Err(effect) = namespace.unwrap_or_else(|_| Err(timed_out(change))) {
                 return without_namespace(change, effect);
             }
         }
         let Change::CreateService { place, service } = change else {
             return Effect::Settled(Outcome::Applied);
         };
-        let created = deadline.until_end(self.create(place, service, in_line)).await;
-        created.unwrap_or_else(|_| late(change))
+        let created = deadline.until_end(self.create(place, service, admission)).await;
+        created.unwrap_or_else(|_| timed_out(change))
     }
 
     /// Creates a missing namespace. All Services that need it share the result.
@@ -126,7 +127,12 @@ impl<'a> GroupCalls<'a> {
 
     /// Creates a service, unless another group of this invocation has created it since the read that the change rests
     /// on.
-    async fn create(&self, place: &Place, service: &NewService, in_line: LinePlaces) -> Effect {
+    async fn create(
+        &self,
+        place: &Place,
+        service: &NewService,
+        admission: AdmissionSlots,
+    ) -> Effect {
         let results = self.results;
         let owner = &self.group.observation.owner.id;
         let NewService { namespace, name, .. } = service;
@@ -138,7 +144,7 @@ impl<'a> GroupCalls<'a> {
         let creation = results.services.creation(&arn, name, owner, self.observed);
         let created = creation.get_or_try_init(|| async {
             is_own.set(true);
-            self.call_create(place, service, &arn, in_line)
+            self.call_create(place, service, &arn, admission)
                 .await
                 .map(|arn| Created::new(arn, service))
         });
@@ -150,23 +156,23 @@ impl<'a> GroupCalls<'a> {
         }
     }
 
-    /// Calls CreateService. Returns the ARN of the service, or the effect if it was not created.
+    /// Calls CreateService. Returns the ARN of the service, or the effect if this call did not create it.
     async fn call_create(
         &self,
         place: &Place,
         service: &NewService,
         namespace: &str,
-        in_line: LinePlaces,
+        admission: AdmissionSlots,
     ) -> Result<String, Effect> {
         let cloud_map = self.cloud_map;
         let deadline = self.deadline;
-        let permit = match deadline.until_stop(cloud_map.permit(Call::CreateService)).await {
-            Ok(permit) if deadline.is_open() => permit,
+        let slot = match deadline.until_stop(cloud_map.acquire(Call::CreateService)).await {
+            Ok(slot) if deadline.is_open() => slot,
             _ => return Err(Effect::Settled(Outcome::out_of_time())),
         };
-        drop(in_line);
+        drop(admission);
         let owner = &self.group.observation.owner.id;
-        let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
+        let created = cloud_map.create_service(slot, place, service, namespace, owner).await;
         let created = created.map_err(|error| match error.class {
             Class::LimitExceeded => Effect::HeldBack(Reason::QuotaExceeded(error.in_full())),
             Class::Invalid => Effect::HeldBack(Reason::InvalidInput(error.in_full())),
@@ -176,42 +182,42 @@ impl<'a> GroupCalls<'a> {
             NewServiceId::Created(arn) => Ok(arn),
             NewServiceId::Exists(id) => {
                 if let Some(id) = id {
-                    self.results.services.record_existing(&place.key, id);
+                    self.results.services.record_already_existing(&place.key, id);
                 }
                 Err(Effect::Contested)
             }
         }
     }
 
-    async fn make_call(&self, change: &Change, permitted: Permitted<'_>) -> Effect {
-        let Permitted { call, arn, permit, under_way } = permitted;
-        if let Some(effect) = self.contradiction(&permit, change, arn).await {
+    async fn make_call(&self, change: &Change, ready: ReadyCall<'_>) -> Effect {
+        let ReadyCall { call, arn, slot, in_flight } = ready;
+        if let Some(effect) = self.adoption_conflict(&slot, change, arn).await {
             return effect;
         }
         // The calls are boxed, so that their memory is freed before the operation, which takes much longer.
         let called = match change {
-            Change::Note { .. } => match Box::pin(self.with_note(&permit, change, arn)).await {
-                Ok(registration) => Box::pin(self.call(permit, &registration, arn)).await,
+            Change::Note { .. } => match Box::pin(self.with_note(&slot, change, arn)).await {
+                Ok(registration) => Box::pin(self.call(slot, &registration, arn)).await,
                 Err(effect) => return effect,
             },
-            _ => Box::pin(self.call(permit, change, arn)).await,
+            _ => Box::pin(self.call(slot, change, arn)).await,
         };
-        drop(under_way);
+        drop(in_flight);
         if matches!(called, Ok(Some(Accepted::Busy(_)))) {
-            // The other run is about to send the remaining changes, too.
-            self.met_another.store(true, Ordering::Relaxed);
+            // The other run is probably about to make the remaining changes, too.
+            self.has_conflict.store(true, Ordering::Relaxed);
         }
         match called {
             Ok(Some(accepted)) => self.finish(accepted, change, call).await,
             Ok(None) => Effect::Settled(Outcome::Applied),
-            Err(error) => self.refusal(change, &error),
+            Err(error) => self.effect_of_error(change, &error),
         }
     }
 
     /// Makes the call. Returns the operation that Cloud Map accepted, if the call begins one.
     async fn call(
         &self,
-        permit: Permit<'_>,
+        slot: CallSlot<'_>,
         change: &Change,
         arn: &str,
     ) -> Result<Option<Accepted>, Error> {
@@ -221,31 +227,31 @@ impl<'a> GroupCalls<'a> {
                 return Ok(None);
             }
             Change::UpdateService { place, update } => {
-                cloud_map.update_service(permit, arn, place, update).await
+                cloud_map.update_service(slot, arn, place, update).await
             }
             Change::Register { place, instance, attributes, .. }
             | Change::Rewrite { place, instance, attributes, .. } => {
-                cloud_map.register(permit, arn, place, instance, attributes).await
+                cloud_map.register(slot, arn, place, instance, attributes).await
             }
             Change::Deregister { place, instance, .. } => {
-                cloud_map.deregister(permit, arn, place, instance).await
+                cloud_map.deregister(slot, arn, place, instance).await
             }
         };
         accepted.map(Some)
     }
 
-    /// Returns the effect if an adoption finds its instance changed since the plan, or cannot read it. A write between
-    /// this check and the registration goes unnoticed: Cloud Map has no compare-and-swap.
-    async fn contradiction(
+    /// Reads the instance of an adoption again. Returns the effect if it has changed since the plan or cannot be read.
+    /// A write between this check and the registration goes unnoticed: Cloud Map has no compare-and-swap.
+    async fn adoption_conflict(
         &self,
-        permit: &Permit<'_>,
+        slot: &CallSlot<'_>,
         change: &Change,
         arn: &str,
     ) -> Option<Effect> {
         let Change::Rewrite { place, instance, adopted: Some(adopted), .. } = change else {
             return None;
         };
-        let now = Box::pin(self.cloud_map.instance(permit, arn, place, instance));
+        let now = Box::pin(self.cloud_map.instance(slot, arn, place, instance));
         match now.await {
             Ok(Some(now)) if now == adopted.present => None,
             Ok(_) => {
@@ -257,18 +263,18 @@ impl<'a> GroupCalls<'a> {
         }
     }
 
-    /// Returns the registration that writes or removes a note on the instance as Cloud Map has it now. An instance that
-    /// another run has deregistered meanwhile is not registered again.
+    /// Returns the registration that writes or removes a note of the guard. It keeps the other attributes that the
+    /// instance has now. An instance that another run has deregistered meanwhile is not registered again.
     async fn with_note(
         &self,
-        permit: &Permit<'_>,
+        slot: &CallSlot<'_>,
         change: &Change,
         arn: &str,
     ) -> Result<Change, Effect> {
         let Change::Note { place, instance, service, text, .. } = change else {
             return Err(Effect::Settled(Outcome::Applied));
         };
-        let now = self.cloud_map.instance(permit, arn, place, instance).await;
+        let now = self.cloud_map.instance(slot, arn, place, instance).await;
         let now = now.map_err(|error| failed(&error))?;
         let noted = now.and_then(|now| {
             with_note(&self.group.observation.owner, service, &now, text.as_deref())
@@ -283,8 +289,8 @@ impl<'a> GroupCalls<'a> {
         Ok(Change::rewrite(place.clone(), instance.clone(), attributes, Vec::new()))
     }
 
-    /// The effect of an error.
-    fn refusal(&self, change: &Change, error: &Error) -> Effect {
+    /// The effect of a call that failed.
+    fn effect_of_error(&self, change: &Change, error: &Error) -> Effect {
         match (error.class, change) {
             // A missing instance is the wanted result. A run never deregisters an instance that it registered, so "not
             // found" cannot mean "not visible yet".
@@ -303,8 +309,8 @@ impl<'a> GroupCalls<'a> {
                 | Change::Rewrite { place, attributes, .. },
             ) => {
                 let service = self.group.observation.registry.services.get(&place.key);
-                let mismatch =
-                    service.and_then(|service| Reason::of_one_family(service.kind, attributes));
+                let mismatch = service
+                    .and_then(|service| Reason::record_type_mismatch(service.kind, attributes));
                 let refused = || Reason::InvalidInput(error.in_full());
                 Effect::HeldBack(mismatch.unwrap_or_else(refused))
             }
@@ -319,15 +325,17 @@ impl<'a> GroupCalls<'a> {
             self.group.observation.registry.namespaces.get(&change.place().key.namespace);
         let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
         let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
-        let (operation, ours) = match accepted {
+        let (operation, is_ours) = match accepted {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
         let deadline = self.deadline;
         match self.cloud_map.wait(&operation, (call, kind), owner, deadline.stop).await {
-            Ok(WaitResult::Success { .. } | WaitResult::Fail { .. }) if !ours => Effect::Contested,
+            Ok(WaitResult::Success { .. } | WaitResult::Fail { .. }) if !is_ours => {
+                Effect::Contested
+            }
             // Cloud Map forgets old operations: one that it does not know is not in progress.
-            Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,
+            Err(error) if !is_ours && error.class == Class::NotFound => Effect::Contested,
             Ok(WaitResult::Success { .. }) => Effect::Settled(Outcome::Applied),
             // For a removal, this code is a temporary limit of Route 53.
             Ok(WaitResult::Fail { code, message })
@@ -354,14 +362,14 @@ impl<'a> GroupCalls<'a> {
     }
 }
 
-/// A call that has its permit.
-struct Permitted<'a> {
+/// A call that may be sent: it has its token and its slots.
+struct ReadyCall<'a> {
     call: Call,
     /// The ARN of the Cloud Map service.
     arn: &'a str,
-    permit: Permit<'a>,
-    /// Its place among the calls of the group that are in flight.
-    under_way: Option<SemaphorePermit<'a>>,
+    slot: CallSlot<'a>,
+    /// Its slot among the calls of the group.
+    in_flight: Option<SemaphorePermit<'a>>,
 }
 
 /// The call that makes a change; `None` for the creation of a namespace or a service, which takes several calls.
@@ -389,7 +397,7 @@ fn without_namespace(change: &Change, effect: Effect) -> Effect {
     }
 }
 
-fn late(change: &Change) -> Effect {
+fn timed_out(change: &Change) -> Effect {
     let text = format!("cannot {change}: Cloud Map did not answer in time");
     Effect::Settled(Outcome::failed(text))
 }

@@ -48,7 +48,7 @@ impl Early {
             for settled in &results.settled {
                 let tried = state.tried.entry(settled.service.clone()).or_default();
                 tried.insert(settled.change.target());
-                // A service that another writer has created is read again instead, since others register in it.
+                // A service that another writer has created is left out and read again, since it may have instances.
                 let key = &settled.change.place().key;
                 if settled.is_creation()
                     && let Some(service) = results.created.get(key)
@@ -70,8 +70,8 @@ impl Early {
         std::mem::take(&mut state.results)
     }
 
-    /// Waits for the early groups of these Services. Returns their work, or `None` if there are none, or all results
-    /// were taken.
+    /// Waits for the early groups of these Services. Returns their work, or `None` if there is no such group whose
+    /// results are still to be taken.
     pub async fn wait_for(&self, changes: &ChangesByService) -> Option<EarlyWork> {
         let ends: Vec<_> = {
             let state = self.state();

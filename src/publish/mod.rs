@@ -36,9 +36,9 @@ use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 use early::Early;
 use group::{GroupSync, Results, Target};
-use observe::{SharedRegistry, World};
+use observe::{ClusterRun, SharedRegistry};
 use plan::{
-    Adoption, ChangesByService, HeldBack, Look, Observation, Permits, Plan, RereadScope,
+    Adoption, ChangesByService, HeldBack, Observation, Permits, Plan, PlanPhase, RereadScope,
     additions_from_memory, depends_on_additions, in_groups,
 };
 use report::ChangeLines;
@@ -48,9 +48,9 @@ pub use plan::Task;
 
 /// The maximum number of groups synced concurrently. Most of them wait for an operation to end; the client limits the
 /// calls.
-const GROUPS_SIDE_BY_SIDE: usize = 256;
+const MAX_CONCURRENT_GROUPS: usize = 256;
 /// Groups with at most this number of changes begin before larger groups.
-const FEW: usize = 10;
+const SMALL_GROUP: usize = 10;
 
 /// The options for carrying out a plan.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub struct Options {
     pub mode: Mode,
     /// No new work begins after this time.
     pub deadline: Deadline,
-    /// The start of the run, which sets the order of the groups.
+    /// The start of the run, which decides the order of the groups.
     pub now: Timestamp,
     /// The start of the read that the plan rests on.
     pub observed: Instant,
@@ -84,17 +84,17 @@ pub struct Published {
 /// Returns an error if the cluster or the registry could not be read completely. The error lists the additions that
 /// were already made; nothing else was changed.
 pub async fn publish(
-    world: &World<'_>,
+    cluster_run: &ClusterRun<'_>,
     selection: &Selection,
     adoption: Option<&Adoption>,
     options: Options,
 ) -> Result<(ClusterReport, Vec<Notice>), Failed> {
     let task = adoption.map_or(Task::Sync, Task::Adopt);
-    let execution = Execution::of_cluster(task, world, options);
+    let execution = Execution::of_cluster(task, cluster_run, options);
     let (observed, published) = if execution.adds_early(selection) {
-        Box::pin(execution.add_and_publish(world)).await?
+        Box::pin(execution.add_and_publish(cluster_run)).await?
     } else {
-        let observed = options.deadline.until_stop(Box::pin(world.observe(selection))).await;
+        let observed = options.deadline.until_stop(Box::pin(cluster_run.observe(selection))).await;
         let observed = observed.map_err(observe::Error::from)??;
         let published = execution.carry_out(&observed).await;
         (observed, published)
@@ -112,24 +112,34 @@ pub struct Execution<'a> {
     pub registry: &'a SharedRegistry,
     pub options: Options,
     /// The cluster, with its Cloud Map; `None` if the task needs Cloud Map alone.
-    world: Option<&'a World<'a>>,
-    /// Lets only one group of the run at a time wait in the line of each rate limit.
-    next_in_line: NextInLine,
+    cluster_run: Option<&'a ClusterRun<'a>>,
+    /// Lets only one group of the run at a time wait for the admission of its additions.
+    admission_turns: AdmissionTurns,
 }
 
+/// A lock for each call whose admission a group waits for.
 #[derive(Default)]
-struct NextInLine {
+struct AdmissionTurns {
     creation: Mutex<()>,
     registration: Mutex<()>,
 }
 
 impl<'a> Execution<'a> {
-    pub fn of_cluster(task: Task<'a>, world: &'a World<'a>, options: Options) -> Self {
-        Self { world: Some(world), ..Self::of_registry(task, world.registry, options) }
+    pub fn of_cluster(task: Task<'a>, cluster_run: &'a ClusterRun<'a>, options: Options) -> Self {
+        Self {
+            cluster_run: Some(cluster_run),
+            ..Self::of_registry(task, cluster_run.registry, options)
+        }
     }
 
     pub fn of_registry(task: Task<'a>, registry: &'a SharedRegistry, options: Options) -> Self {
-        Self { task, registry, options, world: None, next_in_line: NextInLine::default() }
+        Self {
+            task,
+            registry,
+            options,
+            cluster_run: None,
+            admission_turns: AdmissionTurns::default(),
+        }
     }
 
     /// Plans the task on the observation. Carries the plan out if the mode is [`Mode::Sync`].
@@ -142,7 +152,7 @@ impl<'a> Execution<'a> {
         self.carry_out_after_early(&Early::default(), observation, plan, Results::default()).await
     }
 
-    /// Like [`Self::carry_out_plan`], after early additions. `made` has the results that the observation already
+    /// Like [`Self::carry_out_plan`], after early additions. `made` has the early results that the observation already
     /// includes.
     async fn carry_out_after_early(
         &self,
@@ -162,7 +172,7 @@ impl<'a> Execution<'a> {
         let mut comparison = Cow::Borrowed(observation);
         let may_remove = may_remove(self.task, observation);
         let mut permits = if may_remove { Permits::of(&plan) } else { Permits::default() };
-        plan.leave_out(made.made());
+        plan.subtract_made(made.made());
         let mut done = Done::default();
         done.add(made);
         if self.task.is_sync() && depends_on_additions(observation, &plan) {
@@ -176,13 +186,13 @@ impl<'a> Execution<'a> {
                 permits: None,
                 failed_targets: &done.failed_targets,
             };
-            self.sync_groups(due, early, |of_group| made.extend(of_group)).await;
+            self.sync_groups(due, early, |results| made.extend(results)).await;
             let after = comparison.to_mut();
             made.enter(after);
-            after.look = Look::AfterAdditions;
+            after.phase = PlanPhase::AfterAdditions;
             after.decide_holders();
             let again = self.task.plan(after);
-            permits = Permits::of(&again).and(&permits);
+            permits = Permits::of(&again).intersect(&permits);
             plan.judge_again(again);
             done.add(made);
         }
@@ -197,7 +207,7 @@ impl<'a> Execution<'a> {
             permits: Some(&permits),
             failed_targets: &failed_targets,
         };
-        self.sync_groups(due, early, |of_group| done.add(of_group)).await;
+        self.sync_groups(due, early, |results| done.add(results)).await;
         early.wait_for_all().await;
         done.add(early.take_results());
         done.into_published(plan, observation)
@@ -207,31 +217,31 @@ impl<'a> Execution<'a> {
     /// Map: other clusters may have changed Cloud Map before a later one plans on it.
     fn start_of_read(&self, observation: &Observation) -> Instant {
         let observed = self.options.observed;
-        let is_shared = self.world.is_some() && observation.extent.is_full_sync();
-        if is_shared { observed.min(self.registry.created) } else { observed }
+        let is_shared = self.cluster_run.is_some() && observation.extent.is_full_sync();
+        if is_shared { observed.min(self.registry.started) } else { observed }
     }
 
-    /// Syncs groups concurrently, and passes the results of each to `on_end`. A failed group stops no other group. Near
-    /// the deadline nothing new begins.
-    async fn sync_groups(&self, due: Due<'_>, early: &Early, mut on_end: impl FnMut(Results)) {
+    /// Syncs groups concurrently, and passes the results of each to `on_results`. A failed group stops no other group.
+    /// Near the deadline no new work begins.
+    async fn sync_groups(&self, due: Due<'_>, early: &Early, mut on_results: impl FnMut(Results)) {
         let Due { comparison, observed, changes, permits, failed_targets } = due;
         let groups = self.in_order(changes).into_iter().map(async |changes| {
-            // The comparison lacks the additions of these early groups, so the group reads again first.
             let work = early.wait_for(&changes).await;
+            // The comparison lacks the additions of early groups, so a group after these reads again first.
             let observed = work.is_none().then_some(observed);
             let group = GroupSync::new(self.task, comparison, changes, permits, failed_targets);
             steps::carry_out(self, group.after(work.unwrap_or_default()), observed).await
         });
-        let mut groups = stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE);
-        while let Some(of_group) = groups.next().await {
-            on_end(of_group);
+        let mut groups = stream::iter(groups).buffer_unordered(MAX_CONCURRENT_GROUPS);
+        while let Some(results) = groups.next().await {
+            on_results(results);
         }
     }
 
     /// Returns the groups of these changes, in the order in which they begin.
     fn in_order(&self, changes: ChangesByService) -> Vec<ChangesByService> {
         let mut groups = shuffle(self.options.now, in_groups(changes));
-        groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > FEW);
+        groups.sort_by_key(|changes| changes.values().map(Vec::len).sum::<usize>() > SMALL_GROUP);
         groups
     }
 
@@ -244,8 +254,8 @@ impl<'a> Execution<'a> {
         mut observation: Observation,
         scope: &RereadScope,
     ) -> Result<Observation, observe::Error> {
-        if let Some(world) = self.world {
-            return world.observe_again(observation, scope).await;
+        if let Some(cluster_run) = self.cluster_run {
+            return cluster_run.observe_again(observation, scope).await;
         }
         if let Task::Records(records) = self.task {
             let ids = records.ids_of(&observation, &scope.services);
@@ -262,8 +272,8 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// Returns an error if the cluster could not be read.
     pub async fn read_endpoints(&self, services: Desired) -> Result<Desired, observe::Error> {
-        match self.world {
-            Some(world) => world.with_endpoints(services).await,
+        match self.cluster_run {
+            Some(cluster_run) => cluster_run.with_endpoints(services).await,
             None => Ok(services),
         }
     }
@@ -275,26 +285,29 @@ impl<'a> Execution<'a> {
     }
 
     /// Publishes all Services. A full run spends most of its time on reading Cloud Map services that need no change:
-    /// 1,000 take 40 seconds at half of an account's rate. Meanwhile it adds what the mirror lacks, each group on a
-    /// read of its own.
+    /// 1,000 take 40 seconds at half of an account's rate. Meanwhile it adds the instances that the mirror lacks. Each
+    /// of these groups reads its own names again first.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
-    async fn add_and_publish(&self, world: &World<'_>) -> Result<(Observation, Published), Failed> {
+    async fn add_and_publish(
+        &self,
+        cluster_run: &ClusterRun<'_>,
+    ) -> Result<(Observation, Published), Failed> {
         let deadline = self.options.deadline;
         let all = &Selection::Everything;
-        let desired = deadline.until_stop(Box::pin(world.read_cluster(all))).await;
+        let desired = deadline.until_stop(Box::pin(cluster_run.read_cluster(all))).await;
         let desired = desired.map_err(observe::Error::from)??;
         let early = &Early::default();
-        let known = Box::pin(world.observe_known(desired.clone()));
+        let known = Box::pin(cluster_run.observe_known(desired.clone()));
         let add = async {
             // An error here also fails the read of all, which returns it.
             if let Ok(Ok(Some(known))) = deadline.until_stop(known).await {
-                self.add_early(world, &known, early).await;
+                self.add_early(cluster_run, &known, early).await;
             }
         };
         let publish = async {
-            let observed = deadline.until_stop(world.observe_for(all, desired)).await;
+            let observed = deadline.until_stop(cluster_run.observe_for(all, desired)).await;
             let mut observed = observed.map_err(observe::Error::from)??;
             let made = early.take_results();
             if !made.settled.is_empty() {
@@ -315,27 +328,27 @@ impl<'a> Execution<'a> {
             let mut lines = ChangeLines::default();
             lines.extend(made);
             lines.sort();
-            let cluster = world.owner.cluster.as_str();
+            let cluster = cluster_run.owner.cluster.as_str();
             let made = Box::new(report::of_results(cluster, Plan::default(), lines));
             Failed::Partial { error, made }
         })
     }
 
-    /// Makes the additions that are certain from the mirror. No group begins once Cloud Map is read.
-    async fn add_early(&self, world: &World<'_>, known: &Observation, early: &Early) {
+    /// Makes the additions that the mirror shows to be needed. No group begins once Cloud Map is read.
+    async fn add_early(&self, cluster_run: &ClusterRun<'_>, known: &Observation, early: &Early) {
         let failed_targets = &BTreeSet::new();
-        let changes = additions_from_memory(known, &world.seen_names());
+        let changes = additions_from_memory(known, &cluster_run.seen_names());
         let groups = self.in_order(changes).into_iter().map(async |changes| {
             let Some(end) = early.begin(&changes) else { return };
             let group = GroupSync::new(self.task, known, changes, None, failed_targets);
             early.end(&end, steps::carry_out(self, group, None).await);
         });
-        stream::iter(groups).buffer_unordered(GROUPS_SIDE_BY_SIDE).collect::<()>().await;
+        stream::iter(groups).buffer_unordered(MAX_CONCURRENT_GROUPS).collect::<()>().await;
     }
 }
 
-/// Whether the removals of a judged plan get permits. A full sync gives none until this process has read each Cloud Map
-/// service that has instances: a removal may wait for an instance in a service that is still unread.
+/// Whether the removals of a plan get permits once the guard has judged them. A full sync gives none until this process
+/// has read each Cloud Map service that has instances: a removal may have to wait for an instance in an unread service.
 fn may_remove(task: Task<'_>, observation: &Observation) -> bool {
     !task.is_sync() || !observation.extent.is_full_sync() || observation.registry.is_whole()
 }

@@ -1,8 +1,8 @@
 //! The report of one cluster, from a plan and the outcomes of its changes, and its Events: a warning for each Service
-//! and reason of the items that are held back, and news for each Service and name whose instances the run changed.
+//! and reason for which something is held back, and news for each Service and name whose instances the run changed.
 //!
-//! The changes of a group become lines when the group ends: a change with its attributes is several times as large as a
-//! line, and a first sync makes tens of thousands of changes.
+//! The changes of a group become lines of the report when the group ends. A change with its attributes is several times
+//! as large as a line, and a first sync makes tens of thousands of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,18 +74,18 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
         }
     }
     held_back.extend(refusals);
-    let mut unplaced = Vec::new();
+    let mut without_place = Vec::new();
     for held_back in held_back {
         match held_back.place.clone() {
             Some(place) => at(&mut services, &place).lines.push(held_back.into()),
-            None => unplaced.push(held_back.into()),
+            None => without_place.push(held_back.into()),
         }
     }
     let mut report = ClusterReport {
         cluster: cluster.to_owned(),
         guard: plan.guard.as_deref().map(GuardReport::from),
         services: services.into_values().collect(),
-        lines: unplaced,
+        lines: without_place,
         ..ClusterReport::default()
     };
     report.counts = Counts::of(&report);

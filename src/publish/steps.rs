@@ -1,9 +1,9 @@
 //! Carries out the steps of one group, from its first change to its last. It decides nothing.
 //!
-//! A group waits in line until the rates allow its next changes. Only then does it read the data that they rest on,
-//! unless that was read a moment ago. So the plans of 1,000 groups do not become stale in the queue of the rate. Each
-//! change is sent as soon as it has its token: no call waits for the answer to another one. A group whose cluster
-//! answers slowly leaves its places in the line to other groups meanwhile.
+//! A group waits until its next additions are admitted, since only so many calls wait for their tokens at a time. Only
+//! then does the group read the data that they rest on, unless that was read a moment ago. So the plans of 1,000 groups
+//! do not become stale while they wait for the rate limit. Each change is sent as soon as it has its token: no call
+//! waits for the reply to another one. A group whose cluster answers slowly frees its admission slots for other groups.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use tokio::time::{Instant, sleep, timeout};
 use super::apply::GroupCalls;
 use super::group::{Effect, GroupSync, PlannedChange, Results, Step};
 use super::{Execution, observe};
-use crate::cloud_map::{Call, LinePlaces};
+use crate::cloud_map::{AdmissionSlots, Call};
 use crate::error::chain;
 use crate::model::Outcome;
 use crate::publish::plan::{Change, Observation, Reason, RereadScope, Stage};
 
 /// The maximum number of changes of a group made concurrently. Most of them wait for an operation to end; the client
 /// limits the calls.
-const SIDE_BY_SIDE: usize = 256;
-/// The maximum age of the read that an addition rests on: pods come and go, and other runs register.
-const FRESH: Duration = Duration::from_secs(5);
-/// The maximum age of the read that a group begins on. If a run registers much, the next run of the schedule may have
-/// begun meanwhile, and would register the same instances.
-const RECENT: Duration = Duration::from_secs(1);
+const MAX_CONCURRENT_CHANGES: usize = 256;
+/// The maximum age of the read when an addition is sent: pods come and go, and other runs register.
+const MAX_AGE_WHEN_SENT: Duration = Duration::from_secs(5);
+/// The maximum age of the read when a group begins the additions of a stage. If a run registers many instances, the
+/// next run of the schedule may have begun meanwhile and have registered the same instances.
+const MAX_AGE_WHEN_BEGUN: Duration = Duration::from_secs(1);
 /// The wait after a conflict with another run. That run has begun more than one change of the same Service, and a read
 /// shows these only when their operations have ended.
-const OTHERS_OPERATIONS: Duration = Duration::from_secs(2);
-/// A group that reads for longer than this gives up its places in the line.
-const QUICK: Duration = Duration::from_secs(1);
+const CONFLICT_WAIT: Duration = Duration::from_secs(2);
+/// A group that reads for longer than this frees its admission slots.
+const MAX_READ_WITH_SLOTS: Duration = Duration::from_secs(1);
 
 /// A group, and the state of carrying it out.
 struct Runner<'a> {
@@ -44,8 +44,8 @@ struct Runner<'a> {
     /// The end of the read that the next changes rest on; for the comparison, its start. Additions may be made for some
     /// time after it. `None` if an earlier run made a part of the read.
     observed: Option<Instant>,
-    /// The places in the line of the additions that come next, if the group waited for them before it read.
-    places: Option<(Call, LinePlaces)>,
+    /// The admission slots of the additions that come next, if the group waited for them before it read.
+    slots: Option<(Call, AdmissionSlots)>,
 }
 
 /// Syncs a group to its end. The comparison was read at `observed` or later. With `None` it is old, and the group reads
@@ -58,13 +58,14 @@ pub async fn carry_out<'a>(
     let began = observed.unwrap_or_else(Instant::now);
     let observed = observed.filter(|_| group.observation.registry.is_current());
     let listed = began;
-    let mut runner = Runner { execution, group, began, listed, observed, places: None };
+    let mut runner = Runner { execution, group, began, listed, observed, slots: None };
     // Many groups wait here at a time, so their futures are kept small.
     Box::pin(runner.run()).await;
     runner.group.into_results()
 }
 
-/// Returns the call that makes these changes of one stage, if they register instances or create services.
+/// Returns the call that makes these changes of one stage, if they register instances or create services. Only these
+/// calls need admission.
 fn call_of_additions(changes: &[PlannedChange]) -> Option<Call> {
     match changes.first()?.change.stage() {
         Stage::Create => Some(Call::CreateService),
@@ -88,7 +89,9 @@ impl Runner<'_> {
                 }
                 Step::ReadEndpoints(services) => {
                     let execution = self.execution;
-                    if let Some(read) = self.in_time(execution.read_endpoints(services)).await {
+                    if let Some(read) =
+                        self.until_deadline(execution.read_endpoints(services)).await
+                    {
                         self.group.endpoints_read(read);
                     }
                 }
@@ -109,25 +112,25 @@ impl Runner<'_> {
                 None => tried.push(planned),
             }
         }
-        let mut places = LinePlaces::default();
+        let mut slots = AdmissionSlots::default();
         let call = call_of_additions(&tried);
         if let Some(call) = call {
-            let Some(room) = self.enter_line(call, tried.len()).await else {
-                return self.give_up(tried);
+            let Some(admitted) = self.admit(call, tried.len()).await else {
+                return self.settle_out_of_time(tried);
             };
-            places = room;
+            slots = admitted;
         }
         if self.is_old_for(&tried) {
             let changes = tried.into_iter().chain(refused.into_iter().map(|(planned, _)| planned));
-            let read = self.read_anew(changes.collect(), call.map(|call| (call, places))).await;
+            let read = self.read_again_for(changes.collect(), call.map(|call| (call, slots))).await;
             if let Some(read) = read {
                 self.group.observed(read);
             }
             return;
         }
-        self.apply(tried, places).await;
+        self.apply(tried, slots).await;
         for (planned, answer) in refused {
-            self.group.leave(planned, answer);
+            self.group.record_earlier_refusal(planned, answer);
         }
     }
 
@@ -137,31 +140,33 @@ impl Runner<'_> {
         match self.observed {
             // A note needs no read here: it is written and removed on a read of its instance.
             None => !planned.change.is_note(),
-            Some(observed) => call_of_additions(changes).is_some() && observed.elapsed() >= RECENT,
+            Some(observed) => {
+                call_of_additions(changes).is_some() && observed.elapsed() >= MAX_AGE_WHEN_BEGUN
+            }
         }
     }
 
-    /// Reads the data that these changes rest on. Keeps their places in the line only for a moment.
-    async fn read_anew(
+    /// Reads the data that these changes rest on. Keeps their admission slots only for a short time.
+    async fn read_again_for(
         &mut self,
         changes: Vec<PlannedChange>,
-        mut places: Option<(Call, LinePlaces)>,
+        mut slots: Option<(Call, AdmissionSlots)>,
     ) -> Option<Observation> {
         // The reads of an earlier run may lack a service that a list of this run shows.
         let is_listed = self.observed.is_some();
         let scope = self.group.refresh(changes, is_listed);
         let read = {
             let mut reading = pin!(self.read(&scope));
-            if let Ok(read) = timeout(QUICK, &mut reading).await {
+            if let Ok(read) = timeout(MAX_READ_WITH_SLOTS, &mut reading).await {
                 read
             } else {
-                if let Some((_, room)) = &mut places {
-                    *room = LinePlaces::default();
+                if let Some((_, held)) = &mut slots {
+                    *held = AdmissionSlots::default();
                 }
                 reading.await
             }
         };
-        self.places = places;
+        self.slots = slots;
         if !is_listed {
             self.listed = self.began;
         }
@@ -176,35 +181,35 @@ impl Runner<'_> {
             return vec![None; changes.len()];
         }
         let changes = changes.iter().map(|planned| &planned.change);
-        registry.refusals().standing(changes, &self.group.observation)
+        registry.refusals().remembered_answers(changes, &self.group.observation)
     }
 
-    /// Waits for the places of additions in the line. Only one group of a run waits there at a time, so that groups of
-    /// other clusters get their turn.
-    async fn enter_line(&mut self, call: Call, calls: usize) -> Option<LinePlaces> {
-        if let Some((of, room)) = self.places.take()
-            && of == call
+    /// Waits until the additions of a stage are admitted. Only one group of a run waits for each call at a time, so
+    /// that groups of other clusters get their turn.
+    async fn admit(&mut self, call: Call, calls: usize) -> Option<AdmissionSlots> {
+        if let Some((admitted_call, slots)) = self.slots.take()
+            && admitted_call == call
         {
-            return Some(room);
+            return Some(slots);
         }
         let execution = self.execution;
-        let enter = async {
-            let next = &execution.next_in_line;
-            let next =
-                if call == Call::CreateService { &next.creation } else { &next.registration };
-            let _next = next.lock().await;
-            execution.registry.cloud_map.enter_line(call, calls).await
+        let admit = async {
+            let turns = &execution.admission_turns;
+            let turn =
+                if call == Call::CreateService { &turns.creation } else { &turns.registration };
+            let _turn = turn.lock().await;
+            execution.registry.cloud_map.admit(call, calls).await
         };
-        execution.options.deadline.until_stop(enter).await.ok()
+        execution.options.deadline.until_stop(admit).await.ok()
     }
 
-    fn give_up(&mut self, changes: Vec<PlannedChange>) {
+    fn settle_out_of_time(&mut self, changes: Vec<PlannedChange>) {
         for planned in changes {
             self.group.record(planned, Effect::Settled(Outcome::out_of_time()));
         }
     }
 
-    async fn apply(&mut self, changes: Vec<PlannedChange>, mut places: LinePlaces) {
+    async fn apply(&mut self, changes: Vec<PlannedChange>, mut slots: AdmissionSlots) {
         let Execution { task, registry, options, .. } = self.execution;
         let cloud_map = &registry.cloud_map;
         let calls = &GroupCalls::new(
@@ -212,27 +217,27 @@ impl Runner<'_> {
             &registry.results,
             options.deadline,
             self.listed,
-            self.observed.unwrap_or_else(Instant::now) + FRESH,
+            self.observed.unwrap_or_else(Instant::now) + MAX_AGE_WHEN_SENT,
             &self.group,
         );
         let made: Vec<(PlannedChange, Effect)> = stream::iter(changes)
             .map(|planned| {
-                let place = places.split();
+                let slot = slots.split();
                 async move {
-                    let effect = Box::pin(calls.make(&planned.change, place)).await;
+                    let effect = Box::pin(calls.make(&planned.change, slot)).await;
                     (planned, effect)
                 }
             })
-            .buffer_unordered(SIDE_BY_SIDE)
+            .buffer_unordered(MAX_CONCURRENT_CHANGES)
             .collect()
             .await;
         registry.record_changed(made.iter().map(|(planned, _)| &planned.change.place().key));
         if task.is_sync() {
             let answers = made.iter().map(|(planned, effect)| (&planned.change, effect.refused()));
-            registry.refusals().note(answers, &self.group.observation);
+            registry.refusals().record(answers, &self.group.observation);
         }
         if made.iter().any(|(_, effect)| *effect == Effect::Contested) {
-            _ = options.deadline.until_stop(sleep(OTHERS_OPERATIONS)).await;
+            _ = options.deadline.until_stop(sleep(CONFLICT_WAIT)).await;
         }
         for (planned, effect) in made {
             self.remember(&planned.change, &effect);
@@ -268,11 +273,11 @@ impl Runner<'_> {
             namespace.arn = namespace.arn.take().or_else(created);
         }
         let execution = self.execution;
-        self.in_time(execution.read(observation, scope)).await
+        self.until_deadline(execution.read(observation, scope)).await
     }
 
     /// Returns the result of a read. Without a result, fails the group.
-    async fn in_time<T>(
+    async fn until_deadline<T>(
         &mut self,
         read: impl Future<Output = Result<T, observe::Error>>,
     ) -> Option<T> {

@@ -145,7 +145,7 @@ fn a_plan_prints_itself_as_a_table() {
 }
 
 #[test]
-fn a_sync_says_what_became_of_every_change() {
+fn sync_prints_the_outcome_of_each_change() {
     let cluster = report::of_results("blue", rest(), lines(outcomes()));
     assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
     cluster blue
@@ -168,7 +168,7 @@ fn a_sync_says_what_became_of_every_change() {
 }
 
 #[test]
-fn a_removal_that_waits_says_for_what() {
+fn waiting_removal_prints_its_reason() {
     let waiting = deregister(Some(WaitsFor::Holder(web())));
     let plan = Plan { changes: BTreeMap::from([(web(), vec![waiting])]), ..Plan::default() };
     assert_snapshot!(report::of_plan("blue", plan), @r"
@@ -178,7 +178,7 @@ fn a_removal_that_waits_says_for_what() {
 }
 
 #[test]
-fn a_name_under_which_nothing_stands_and_nothing_comes_says_so() {
+fn name_without_instances_or_changes_prints_nothing_to_do() {
     let unchanged = BTreeMap::from([(place("web"), Unchanged::default())]);
     let plan = Plan { unchanged, ..Plan::default() };
     assert_snapshot!(report::of_plan("blue", plan), @r"
@@ -234,7 +234,7 @@ fn cluster_that_was_not_read_to_the_end_shows_what_was_changed() {
 }
 
 #[test]
-fn what_was_done_in_a_service_serialises() {
+fn changes_in_a_service_serialise() {
     let holder = ServiceRef::new("shop", "old");
     let conflict = Reason::DomainConflict { holder };
     let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
@@ -295,7 +295,7 @@ fn what_was_done_in_a_service_serialises() {
 }
 
 #[test]
-fn what_is_not_there_is_not_serialised() {
+fn absent_fields_are_not_serialised() {
     let error = std::io::Error::other("connection refused");
     let report = Report::new(Mode::Sync, vec![ClusterReport::unreadable("green", &error)]);
     let report = serde_json::to_value(&report).expect("JSON");
@@ -352,7 +352,7 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
 }
 
 #[test]
-fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
+fn name_is_emptied_when_its_last_instance_is_removed_and_none_registered() {
     let new_name = || Some(WaitsFor::NewName(web()));
     let removed = |outcome| vec![applied(deregister(None), outcome)];
     let planned = |wait| vec![applied(deregister(wait), Ok(Outcome::Planned))];

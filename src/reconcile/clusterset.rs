@@ -18,7 +18,8 @@ pub struct Clusterset {
     /// The part of the clusterset that this invocation has read in Cloud Map.
     pub in_cloud_map: ReadClusterset,
     pub served: Served,
-    /// Clusters that a sync may make members, with the owner of their future record. A plan counts them as members.
+    /// The clusters that a sync would make members, with the owner of their future record. A plan counts them as
+    /// members.
     future_members: BTreeMap<ClusterId, Owner>,
     /// The endpoints that the imports of its clusters have now, by name and exporter.
     parts: Parts,
@@ -27,7 +28,7 @@ pub struct Clusterset {
 }
 
 impl Invocation<'_> {
-    /// Returns the clusterset of a cluster, before anything of it is read. `silent` has the clusters that did not
+    /// Returns the clusterset of a cluster, before the run reads anything of it. `silent` has the clusters that did not
     /// answer.
     pub fn clusterset(
         &self,
@@ -44,7 +45,7 @@ impl Invocation<'_> {
 
 impl Clusterset {
     /// Adds a cluster that takes part, with the exports that were read in it. If two clusters have the same id, only
-    /// the exports of the id's holder count.
+    /// the exports of the id's owner count.
     pub fn add(
         &mut self,
         joined: &JoinedCluster<'_>,
@@ -66,7 +67,7 @@ impl Clusterset {
         }
     }
 
-    /// Adds the endpoints that the cluster's imports have now. Call it after `add` was called for every participating
+    /// Adds the endpoints that the cluster's imports have now. Call this after `add` was called for every participating
     /// cluster.
     pub fn add_parts(&mut self, joined: &JoinedCluster<'_>) {
         if let Some(objects) = &joined.objects {
@@ -76,16 +77,16 @@ impl Clusterset {
         }
     }
 
-    /// Reads the part of Cloud Map that the imports of the clusterset are built from. Call it after `add_parts`:
-    /// exports and endpoints that are in an import are read by their id.
+    /// Reads the part of Cloud Map that the imports of the clusterset are built from. Call this after `add_parts`,
+    /// since exports and endpoints that an import already has are looked up by their id.
     pub async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
         let names = self.selection.as_ref().and_then(Selection::names);
         let parts = std::mem::take(&mut self.parts);
-        let standing = ImportedParts { clusterset, served: &self.served, parts };
-        self.in_cloud_map = registry.read_clusterset(names, standing).await;
+        let imported = ImportedParts { clusterset, served: &self.served, parts };
+        self.in_cloud_map = registry.read_clusterset(names, imported).await;
         for (id, owner) in &self.future_members {
-            if !self.in_cloud_map.holders.contains_key(id) {
-                self.in_cloud_map.holders.insert(id.clone(), owner.clone());
+            if !self.in_cloud_map.id_owners.contains_key(id) {
+                self.in_cloud_map.id_owners.insert(id.clone(), owner.clone());
                 self.in_cloud_map.written_or_planned.insert(id.clone());
             }
         }

@@ -42,11 +42,11 @@ impl JoinedCluster<'_> {
             extent: Extent::of(selection, invocation.confirmed && is_selected),
             now: invocation.now,
         };
-        let of_records = self.owner_of_records();
+        let record_owner = self.owner_of_records();
         let importing = Importing {
             kubernetes: &connection.kubernetes,
             owner,
-            importer: self.importer(&of_records),
+            importer: self.importer(&record_owner),
             objects: self.objects.as_ref()?,
             writes: invocation.mode == Mode::Sync,
             policy: rules.policy,
@@ -60,14 +60,15 @@ impl JoinedCluster<'_> {
         Some(imported)
     }
 
-    /// Returns the exports of one name, as this cluster imports them if its import has parts of these `holders`.
+    /// Returns the exports of one name as this cluster imports them. `in_import` has the clusters with a part in its
+    /// import of the name.
     pub fn merged_name(
         &self,
         members: &Members<'_>,
         name: &ServiceRef,
-        holders: &BTreeSet<ClusterId>,
+        in_import: &BTreeSet<ClusterId>,
     ) -> MergedName {
-        members.exports_for(name, &self.importer(&self.owner_of_records()), holders)
+        members.exports_for(name, &self.importer(&self.owner_of_records()), in_import)
     }
 
     /// Adds the imports of a run to the report of the cluster, and the reason if Cloud Map lacks its record.
@@ -77,7 +78,7 @@ impl JoinedCluster<'_> {
         imported: Imported,
         report: &mut MultiClusterReport,
     ) {
-        // An obstacle that explains why the cluster has no record is the better line.
+        // An obstacle already explains why the cluster has no record.
         if imported.lacks_own_record && !report.lines.iter().any(Line::is_obstacle) {
             let former = members.other_id_of(&self.owner_of_records(), &self.member);
             let refused = former.map_or(Refused::UnfamiliarRegistry, |former| Refused::IdChanged {
@@ -89,7 +90,7 @@ impl JoinedCluster<'_> {
         report.add_imports(imported);
     }
 
-    /// `owner` is the owner of the cluster's records.
+    /// Returns the cluster as an importer. `owner` is the owner of its records.
     fn importer<'i>(&'i self, owner: &'i Owner) -> Importer<'i> {
         let name_policy = self.invocation.settings.rules.name_policy.as_ref();
         Importer { member: &self.member, owner, name_policy }
@@ -114,7 +115,7 @@ impl MultiClusterReport {
             self.lines.push(Line::unreadable(format!("{UNREAD}: {problems}")));
         }
         self.guard = imported.guard.as_deref().map(GuardReport::from);
-        let mut of_others: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut names_by_owner: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, import) in imported.imports {
             self.imported_endpoints += import.endpoints;
             for made in import.made {
@@ -123,18 +124,19 @@ impl MultiClusterReport {
             }
             for reason in import.held_back {
                 if let plan::Reason::OtherOwner { owner, .. } = reason {
-                    of_others.entry(owner).or_default().push(name.clone());
+                    names_by_owner.entry(owner).or_default().push(name.clone());
                 } else {
                     self.lines.push(member::held_back(&name, reason.code(), reason.to_string()));
                 }
             }
             self.unfinished.extend(import.is_unfinished.then_some(name));
         }
-        self.lines.extend(of_others.into_iter().map(|(owner, names)| other_owner(&owner, &names)));
+        let lines = names_by_owner.into_iter().map(|(owner, names)| other_owner(&owner, &names));
+        self.lines.extend(lines);
     }
 
-    /// Counts a ServiceImport that was created or deleted, or would be. `imports` begins with the number before the
-    /// run. In a purge it begins and stays at 0.
+    /// Adds a created ServiceImport to `imports`, and subtracts a deleted one; a planned change counts too. A run
+    /// starts from the number of imports that the cluster had before. A purge starts at 0 and stays there.
     fn count_import(&mut self, Made { change, result }: &Made) {
         if change.object.kind == Kind::ServiceImport && result.is_made() {
             match change.write {

@@ -1,6 +1,6 @@
-//! A cluster in its clusterset, in one invocation: its id and the objects of its imports are read (it joins), its
-//! exports are published, the exports of all members are imported into it (`imports`), and its exports get their
-//! conditions.
+//! A cluster in its clusterset, in one invocation. First it joins: its id and the objects of its imports are read. Then
+//! its exports are published, the exports of all members are imported into it (`imports`), and the conditions of its
+//! exports are written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ use crate::model::{
 use crate::publish::exports::{
     self, Exporting, Offer, PresentImports, PublishedExports, Purpose, Refused,
 };
-use crate::publish::observe::{self, SharedRegistry, Source, World};
+use crate::publish::observe::{self, ClaimSource, ClusterRun, SharedRegistry};
 use crate::report::{Mode, MultiClusterReport, ServiceReport};
 use crate::settings::{Cluster, MultiCluster};
 
@@ -95,11 +95,11 @@ impl Invocation<'_> {
     /// Returns the clusters whose exports the function publishes in the Cloud Map of `cluster`.
     pub fn exporters(&self, cluster: &Cluster) -> BTreeSet<ClusterArn> {
         let registry = self.clients.registry_of(cluster);
-        let is_meant = |other: &&Cluster| {
+        let is_exporter = |other: &&Cluster| {
             self.settings.multi_cluster_of(other).exports()
                 && self.clients.registry_of(other) == registry
         };
-        let exporters = self.settings.clusters.iter().filter(is_meant);
+        let exporters = self.settings.clusters.iter().filter(is_exporter);
         exporters.map(|exporter| exporter.arn.clone()).collect()
     }
 
@@ -134,7 +134,7 @@ impl Invocation<'_> {
             match Box::pin(read_objects(kubernetes, &owner, selection)).await {
                 Ok(read) => objects = Some(read),
                 Err(error) if error.class == ErrorClass::Unreachable => return Err(error.into()),
-                // The API server answers, so its exports may be readable.
+                // The API server answers, so the ServiceExports may be readable.
                 Err(error) => unread_imports = Some(Refused::from(error).into()),
             }
         }
@@ -163,7 +163,7 @@ async fn read_objects(
     selection: &Selection,
 ) -> Result<Objects, Error> {
     match selection.names() {
-        Some(services) => Objects::of_all(kubernetes, owner, services).await,
+        Some(services) => Objects::read_named(kubernetes, owner, services).await,
         None => Objects::read(kubernetes, owner).await,
     }
 }
@@ -174,12 +174,12 @@ impl JoinedCluster<'_> {
     }
 
     /// Whether the exports of the cluster are published.
-    pub fn exports(&self) -> bool {
+    pub fn is_exporting(&self) -> bool {
         self.multi_cluster.exports()
     }
 
-    /// Returns whether the cluster has imports of ours. This is unknown if the run found no import and did not read
-    /// all.
+    /// Returns whether the cluster has imports of ours. This is unknown if the run found none and did not read all
+    /// imports.
     pub(super) fn present_imports(&self) -> PresentImports {
         match &self.objects {
             Some(objects) if objects.has_imports(&self.owner) => PresentImports::Present,
@@ -196,7 +196,7 @@ impl JoinedCluster<'_> {
         members.owner_of_id(&self.member.cluster) == Some(&self.owner_of_records())
     }
 
-    /// Whether the cluster has imports, but a registry that was read lacks its record: it may be another Cloud Map.
+    /// Whether the cluster has imports, but Cloud Map was read and lacks its record: it may be the wrong Cloud Map.
     pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
         self.present_imports() == PresentImports::Present
             && members.owner_of_id(&self.member.cluster).is_none()
@@ -210,15 +210,15 @@ impl JoinedCluster<'_> {
 
     /// Returns the other cluster that holds the id of this one, which then exports and imports nothing.
     pub fn other_id_owner<'m>(&self, members: &'m sources::Members<'_>) -> Option<&'m Owner> {
-        let holder = members.owner_of_id(&self.member.cluster);
-        holder.filter(|holder| holder.cluster != *self.arn())
+        let owner = members.owner_of_id(&self.member.cluster);
+        owner.filter(|owner| owner.cluster != *self.arn())
     }
 
     /// Returns the cluster as the source of its exports, and the Cloud Map that has them.
-    pub(crate) fn exporting<'w>(&'w self, registry: &'w SharedRegistry) -> World<'w> {
-        let world = self.invocation.world(self.cluster, &self.connection, registry);
+    pub(crate) fn exporting<'w>(&'w self, registry: &'w SharedRegistry) -> ClusterRun<'w> {
+        let cluster_run = self.invocation.cluster_run(self.cluster, &self.connection, registry);
         let owner = self.owner_of_records();
-        World { source: Source::Exports(self.member.clone()), owner, ..world }
+        ClusterRun { source: ClaimSource::Exports(self.member.clone()), owner, ..cluster_run }
     }
 
     /// Returns the report of the member, with the number of imports before the run.
@@ -241,7 +241,7 @@ pub fn unread_line(error: &dyn std::error::Error) -> Box<Line> {
 // conflicts under their names. Each condition that turns bad gets an Event.
 
 /// The number of statuses that are written concurrently.
-const SIDE_BY_SIDE: usize = 16;
+const CONCURRENT_STATUS_WRITES: usize = 16;
 
 impl JoinedCluster<'_> {
     /// Publishes the exports of the cluster, and offers them to importers. A cluster that only imports writes its
@@ -257,12 +257,12 @@ impl JoinedCluster<'_> {
     ) -> Result<Option<PublishedExports>, Refused> {
         let is_plan = self.invocation.mode == Mode::Plan;
         let purpose = match &self.objects {
-            _ if self.exports() => Purpose::Sync,
+            _ if self.is_exporting() => Purpose::Sync,
             Some(_) if is_plan || *selection == Selection::Everything => Purpose::Introduction,
             _ => return Ok(None),
         };
         let exporting = Exporting {
-            world: &self.exporting(registry),
+            cluster_run: &self.exporting(registry),
             member: &self.member,
             imports: self.present_imports(),
             selection,
@@ -279,7 +279,7 @@ impl JoinedCluster<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
     ) -> Option<ReadExports> {
-        if !self.exports() {
+        if !self.is_exporting() {
             return None;
         }
         let deadline = self.invocation.deadline;
@@ -348,7 +348,7 @@ impl Invocation<'_> {
         let kubernetes = &connection.kubernetes;
         let exports = match kubernetes.service_exports().await {
             Ok(exports) => exports,
-            // The Multi-Cluster Services API is not installed, which is the obstacle.
+            // The Multi-Cluster Services API is not installed, and the obstacle already says that.
             Err(error) if error.is_not_found() => return,
             Err(error) => {
                 tracing::warn!("conditions not written: {}", chain(&error));
@@ -374,7 +374,8 @@ impl Invocation<'_> {
             return;
         }
         let writes = statuses.iter().map(|status| self.write_status(kubernetes, status));
-        let written: Vec<_> = stream::iter(writes).buffered(SIDE_BY_SIDE).collect().await;
+        let written: Vec<_> =
+            stream::iter(writes).buffered(CONCURRENT_STATUS_WRITES).collect().await;
         for (service, is_unfinished, result) in written.into_iter().flatten() {
             report.unfinished.extend(is_unfinished.then(|| service.clone()));
             let status = Line::new('~', "status", "", result).about(service.clone());

@@ -1,9 +1,9 @@
 //! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the remarks, and
-//! the cluster's id and imports in its clusterset. `publish` and `reconcile` add the lines from the plans and their
-//! outcomes. Tables, metrics and the log read them.
+//! the cluster's id and imports in its clusterset. `publish` and `reconcile` add lines from plans and their outcomes.
+//! Tables, metrics and the log read the lines.
 //!
-//! The state of the whole report follows from the lines: unreadable, complete, with changes left undone, or with a loss
-//! that the guard holds. A message returns to the queue if a retry can complete work of its scope.
+//! The lines decide whether the report is complete. A message returns to the queue if a retry can complete work of its
+//! scope.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -25,12 +25,14 @@ impl ClusterReport {
         Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
-    /// Whether the cluster and Cloud Map under its names were read, every change was made, and its part in a clusterset
-    /// is not frozen. A held-back request does not count, since a retry does not help.
+    /// Whether the cluster and all Cloud Map services under its names were read, every change was made, and its part in
+    /// a clusterset is not frozen. A held-back request does not make the report incomplete, since a retry does not
+    /// help.
     pub fn is_complete(&self) -> bool {
-        let open = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::open);
+        let unfinished =
+            self.multi_cluster.as_ref().map_or(0, MultiClusterReport::count_unfinished);
         let is_read = self.error.is_none() && self.unread_names == 0;
-        is_read && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
+        is_read && self.counts.failed == 0 && self.counts.undone == 0 && unfinished == 0
     }
 
     /// Whether the cluster's part in its clusterset was read, and has no failed change of a selected Service that a
@@ -40,9 +42,9 @@ impl ClusterReport {
         !part.has_failed() && !part.unfinished.iter().any(|service| selection.contains(service))
     }
 
-    /// Whether no work is left for the selected Services that a retry can complete. Cloud Map services that were not
-    /// read yet count as such work, since a deleted Service may have instances there, but not in a full sync, which the
-    /// next one follows. A failed read that names no Service may concern any Service.
+    /// Whether a retry can complete no further work for the selected Services. A Cloud Map service that was not read
+    /// yet counts as such work, since a deleted Service may have instances there. In a full sync it does not count,
+    /// since the next full sync reads the service. A failed read that names no Service may concern any Service.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let is_read = self.unread == 0 || *selection == Selection::Everything;
         let is_concerned = |line: &Line| {
@@ -68,8 +70,8 @@ impl ClusterReport {
         (!reasons.is_empty()).then(|| join(texts, ", "))
     }
 
-    /// Returns the error of a cluster that could not be read, and how far the run came. A full sync makes additions
-    /// while it reads Cloud Map. If the read fails, `services` has the additions that were made.
+    /// Returns the error of a cluster that could not be read, and whether anything was changed. A full sync makes
+    /// additions while it reads Cloud Map. If the read fails, `services` has the additions that were made.
     pub fn described_error(&self) -> Option<String> {
         let outcome = if self.services.is_empty() {
             "not read, so nothing was changed in Cloud Map"
@@ -97,7 +99,7 @@ impl ClusterReport {
         self.unread_names = self.unread_names.max(other.unread_names);
         self.oldest_read = self.oldest_read.max(other.oldest_read);
         self.guard = match (self.guard.take(), other.guard) {
-            (Some(verdict), Some(other)) => Some(verdict.and(other)),
+            (Some(verdict), Some(other)) => Some(verdict.join(other)),
             (verdict, other) => verdict.or(other),
         };
         self.error = self.error.or(other.error);
@@ -164,7 +166,7 @@ pub struct GuardReport {
 impl GuardReport {
     /// Joins the verdicts on both flows of a cluster. A verdict that holds a loss comes first, since alarms count its
     /// loss.
-    fn and(self, other: Self) -> Self {
+    fn join(self, other: Self) -> Self {
         let is_held = |verdict: &Self| verdict.state == GuardState::Held;
         let (mut first, second) =
             if is_held(&other) && !is_held(&self) { (other, self) } else { (self, other) };
@@ -254,11 +256,12 @@ impl MultiClusterReport {
 
     /// Whether the report has no change of an object, no held-back request, no obstacle and no verdict of the guard.
     pub fn is_quiet(&self) -> bool {
-        let is_noted = |line: &Line| line.outcome == Outcome::Remark || line.code == EXPORTED;
-        self.lines.iter().all(is_noted) && self.guard.is_none()
+        let needs_no_action =
+            |line: &Line| line.outcome == Outcome::Remark || line.code == EXPORTED;
+        self.lines.iter().all(needs_no_action) && self.guard.is_none()
     }
 
-    /// Whether the report has an obstacle that may be gone in the next run without a person's help.
+    /// Whether the report has an obstacle that a retry may resolve.
     pub fn has_failed(&self) -> bool {
         self.lines.iter().any(|line| line.is_obstacle() && line.is_unfinished())
     }
@@ -280,15 +283,16 @@ impl MultiClusterReport {
     }
 
     /// Returns the number of changes of objects that were made, or would be made.
-    pub fn made(&self) -> usize {
+    pub fn count_made(&self) -> usize {
         let made = self.lines.iter().filter(|line| line.outcome.is_made());
         made.filter(|line| line.code != EXPORTED).count()
     }
 
-    /// Returns the number of changes that are left to make, of failed reads, and 1 more if the cluster is frozen.
-    pub(super) fn open(&self) -> usize {
-        let open = self.lines.iter().filter(|line| line.is_unfinished() && line.code != EXPORTED);
-        open.count() + usize::from(self.is_frozen())
+    /// Returns the number of unfinished changes and failed reads, and 1 more if the cluster is frozen.
+    pub(super) fn count_unfinished(&self) -> usize {
+        let unfinished =
+            self.lines.iter().filter(|line| line.is_unfinished() && line.code != EXPORTED);
+        unfinished.count() + usize::from(self.is_frozen())
     }
 
     /// Returns the lines in the order of the table.
@@ -310,12 +314,12 @@ impl MultiClusterReport {
 
 /// Defines the counts, each with its words in a sentence: after a run, and in a plan if the words differ there.
 macro_rules! counts {
-    ($($(#[$of_count:meta])* $count:ident: $done:literal $(, $planned:literal)?;)+) => {
+    ($($(#[$doc:meta])* $count:ident: $done:literal $(, $planned:literal)?;)+) => {
         /// The counts of a run. A change counts if it was made, or if a plan or dry run would make it.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         pub struct Counts {
-            $($(#[$of_count])* pub $count: usize,)+
+            $($(#[$doc])* pub $count: usize,)+
         }
 
         impl Add for Counts {
@@ -329,11 +333,11 @@ macro_rules! counts {
         impl Counts {
             /// Returns the counts in their order, each with its words.
             fn in_words(&self, is_planned: bool) -> impl Iterator<Item = (usize, &'static str)> {
-                let of_plan = |done, planned: &[&'static str]| match planned {
+                let words = |done, planned: &[&'static str]| match planned {
                     [planned] if is_planned => *planned,
                     _ => done,
                 };
-                [$((self.$count, of_plan($done, &[$($planned)?]))),+].into_iter()
+                [$((self.$count, words($done, &[$($planned)?]))),+].into_iter()
             }
         }
     };

@@ -1,6 +1,6 @@
-//! The report of a run: the changes that it made or would make, as one value. It serialises as the JSON response to a
-//! direct invocation, which the kubectl plugin parses, prints as a table (`table`), and becomes CloudWatch metrics
-//! (`metrics`). Pure: `function` logs it.
+//! The report of a run: the changes that the run made or would make, and the reasons for the others. The JSON response
+//! to a direct invocation is a serialised report, which the kubectl plugin parses. `table` formats a report as text,
+//! and `metrics` as CloudWatch metrics. This module has no side effects; `function` writes the log.
 
 mod cluster;
 pub mod metrics;
@@ -31,7 +31,7 @@ pub struct Report {
     pub whole: bool,
     /// The scope that a direct invocation names, such as `blue/shop/web`. `None` for any other run.
     pub scope: Option<String>,
-    /// A remark on the settings, for the end of the last line. `None` except in a requested plan.
+    /// A remark on the settings, which the summary line of a requested plan ends with. `None` for any other run.
     pub remark: Option<Word>,
     /// Whether everything requested was read, and every change was made.
     pub ok: bool,
@@ -98,7 +98,8 @@ pub struct ClusterReport {
     pub cluster: String,
     /// The cluster's Cloud Map. `None` for the default Cloud Map.
     pub registry: Option<String>,
-    /// The error that kept the cluster or its registry from being read. Only the changes in `services` were made then.
+    /// The error if the cluster or its registry could not be read. `services` then has the additions that were made
+    /// before the error. Nothing else was changed.
     pub error: Option<String>,
     /// The counts of all lines.
     pub counts: Counts,
@@ -115,7 +116,8 @@ pub struct ClusterReport {
     /// they are read.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub unread_names: usize,
-    /// The age in seconds of the oldest read of an earlier run that the report rests on. 0 if there is no such read.
+    /// The age in seconds of the oldest read by an earlier run that this report uses. 0 if the run read everything
+    /// itself.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub oldest_read: usize,
     /// The cluster's part in a clusterset. `None` if it takes no part.
@@ -147,21 +149,21 @@ impl Report {
 // to a sentence that asks for a narrower scope.
 
 /// The largest response in bytes, below Lambda's limit of 6 MB.
-const LARGEST_ANSWER: usize = 5_000_000;
+const MAX_RESPONSE_BYTES: usize = 5_000_000;
 
-/// Cuts a response that Lambda would reject to its counts.
-pub fn fit<T: Serialize>(answer: &mut T, leave_counts: fn(&mut T)) {
-    let mut length = Length(0);
+/// Calls `keep_only_counts` on a response that Lambda would reject as too large.
+pub fn cut_if_too_large<T: Serialize>(answer: &mut T, keep_only_counts: fn(&mut T)) {
+    let mut length = ByteCounter(0);
     let is_written = serde_json::to_writer(&mut length, answer).is_ok();
-    if !is_written || length.0 > LARGEST_ANSWER {
-        leave_counts(answer);
+    if !is_written || length.0 > MAX_RESPONSE_BYTES {
+        keep_only_counts(answer);
     }
 }
 
-/// Counts bytes, so that a response that is too large is never held in memory.
-struct Length(usize);
+/// Counts the bytes of a response without holding them in memory.
+struct ByteCounter(usize);
 
-impl Write for Length {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -174,7 +176,7 @@ impl Write for Length {
 
 impl Report {
     /// Cuts the report to the counts of each cluster and the guard's verdicts.
-    pub fn leave_counts(&mut self) {
+    pub fn keep_only_counts(&mut self) {
         for cluster in &mut self.clusters {
             cluster.services.clear();
             cluster.lines.clear();
@@ -268,7 +270,8 @@ mod tests {
         Report::new(Mode::Plan, vec![cluster])
     }
 
-    /// The verdict on one flow lasts until a service is read, and the other flow loses instances for the second time.
+    /// A cluster has a verdict for each flow. The guard holds the loss of one flow until a service is read, and the
+    /// loss of the other flow, which an earlier full sync already saw.
     #[test]
     fn verdict_that_holds_a_loss_comes_first_of_both_flows() {
         let verdict = |state, needs_operator| {
@@ -295,7 +298,7 @@ mod tests {
     #[test]
     fn a_report_that_fits_is_not_cut() {
         let mut report = report(100);
-        fit(&mut report, Report::leave_counts);
+        cut_if_too_large(&mut report, Report::keep_only_counts);
         assert_eq!((&report.cut, report.clusters[0].services.len()), (&None, 100));
     }
 
@@ -304,7 +307,7 @@ mod tests {
         let mut report = report(100_000);
         let imports = MultiClusterReport { imports: 7, ..MultiClusterReport::default() };
         report.clusters[0].multi_cluster = Some(imports);
-        fit(&mut report, Report::leave_counts);
+        cut_if_too_large(&mut report, Report::keep_only_counts);
         insta::assert_snapshot!(report, @r"
         cluster blue
           100000 to register

@@ -1,4 +1,5 @@
-//! All settings together: each is read, all mistakes are reported with their examples, and texts come from parameters, too.
+//! All settings together: each is read, all mistakes are reported with their examples, and texts come from parameters,
+//! too.
 
 use super::*;
 use crate::model::Policy;

@@ -17,7 +17,7 @@ pub const LONGEST: f64 = 900.0;
 /// A round takes about a tenth longer than the rates force (the ratios of BENCHMARKS.md).
 const SLACK: f64 = 1.1;
 /// Namespaces are listed again after this time, in minutes.
-const NAMESPACES_STAND: usize = 5;
+const NAMESPACES_MAX_AGE: usize = 5;
 
 /// A fleet and its settings.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ impl Deployment {
         let rounds = count(60 / minutes);
         let [recent, warm] = [Process::Recent, Process::Warm]
             .map(|process| count(self.fleet.calls(process).values().sum()));
-        let relisted = rounds / count(NAMESPACES_STAND.div_ceil(minutes));
+        let relisted = rounds / count(NAMESPACES_MAX_AGE.div_ceil(minutes));
         recent * rounds + (warm - recent) * relisted
     }
 }

@@ -2,7 +2,7 @@
 //! round takes at least the time of `deployment`. Registered instances are left out: every program pays the same for
 //! them.
 
-use cloud_map_sync::report::metrics::{OF_CLUSTER, OF_INVOCATION};
+use cloud_map_sync::report::metrics::{CLUSTER_METRICS, INVOCATION_METRICS};
 
 use super::deployment::{Deployment, SCHEDULES, count};
 use super::measured;
@@ -67,7 +67,7 @@ fn lambda(invocations: f64, seconds: f64, memory: f64) -> f64 {
 
 /// The number of metrics with values.
 fn metrics(deployment: &Deployment) -> f64 {
-    let of_cluster = OF_CLUSTER.len() - OF_A_CLUSTERSET.0;
-    let of_function = OF_INVOCATION.len() - OF_A_CLUSTERSET.1 - OF_UNREAD;
+    let of_cluster = CLUSTER_METRICS.len() - OF_A_CLUSTERSET.0;
+    let of_function = INVOCATION_METRICS.len() - OF_A_CLUSTERSET.1 - OF_UNREAD;
     count(deployment.fleet.clusters * of_cluster + of_function)
 }

@@ -60,11 +60,12 @@ impl Changes {
         self.watched.keys().copied()
     }
 
-    /// Records an event, and returns the scopes to send. The first list of a watch returns no Service. When
-    /// the first lists of all watches are complete, it returns the whole cluster, since earlier changes are unknown.
-    pub fn record(&mut self, watch: Watch, seen: Event<WatchedObject>) -> Vec<SyncScope> {
+    /// Records an event, and returns the scopes to sync. The events of the first list of a watch return no scope. The
+    /// event that completes the first lists of all watches returns the whole cluster, since earlier changes are
+    /// unknown.
+    pub fn record(&mut self, watch: Watch, event: Event<WatchedObject>) -> Vec<SyncScope> {
         let was_listed = self.watched.get(&watch).is_some_and(|objects| objects.listed);
-        let changed = self.changed(watch, seen);
+        let changed = self.changed(watch, event);
         if !self.started && self.watched.values().all(|objects| objects.listed) {
             self.started = true;
             return vec![SyncScope::Cluster];
@@ -73,19 +74,21 @@ impl Changes {
     }
 
     /// Records an event, and returns the annotated and the exported Services whose objects it changes.
-    fn changed(&mut self, watch: Watch, seen: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
+    fn changed(&mut self, watch: Watch, event: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
         let is_about_exports =
             watch == Watch::Services && self.watched.contains_key(&Watch::Exports);
-        let of_all =
-            is_about_exports.then(|| self.all_services.record(with_own_name(seen.clone())));
+        let changed_services =
+            is_about_exports.then(|| self.all_services.record(with_own_name(event.clone())));
         let objects = self.watched.get_mut(&watch);
-        let mut changed = objects.map(|objects| objects.record(seen)).unwrap_or_default();
+        let mut changed = objects.map(|objects| objects.record(event)).unwrap_or_default();
         let has = |watch: Watch, service: &ServiceRef| {
             self.watched.get(&watch).is_some_and(|objects| objects.kept.contains_key(service))
         };
         let is_exported = |service: &ServiceRef| has(Watch::Exports, service);
         match watch {
-            Watch::Services => changed.extend(of_all.into_iter().flatten().filter(is_exported)),
+            Watch::Services => {
+                changed.extend(changed_services.into_iter().flatten().filter(is_exported))
+            }
             Watch::HeadlessSlices | Watch::OtherSlices => {
                 changed.retain(|service| has(Watch::Services, service) || is_exported(service));
             }
@@ -97,10 +100,10 @@ impl Changes {
 }
 
 /// Sets each object's `service` to its own key, so that Services without our annotation are kept, too.
-fn with_own_name(seen: Event<WatchedObject>) -> Event<WatchedObject> {
+fn with_own_name(event: Event<WatchedObject>) -> Event<WatchedObject> {
     let named =
         |object: WatchedObject| WatchedObject { service: Some(object.key.clone()), ..object };
-    match seen {
+    match event {
         Event::InitApply(object) => Event::InitApply(named(object)),
         Event::Apply(object) => Event::Apply(named(object)),
         other => other,
@@ -119,8 +122,8 @@ struct WatchedObjects {
 
 impl WatchedObjects {
     /// Records an event, and returns the Services whose objects it changes.
-    fn record(&mut self, seen: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
-        match seen {
+    fn record(&mut self, event: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
+        match event {
             Event::Init => {
                 self.listing.clear();
                 BTreeSet::new()

@@ -1,5 +1,5 @@
-//! Sends a message to the queue for each place of a change. Changes of one Service within a short time become one
-//! message, and a Service is pending at most once (`Pending`). If too many places are pending, one message about the
+//! Sends a message to the queue for each scope that changes. Changes of one Service within a short time become one
+//! message, and a Service is pending at most once (`Pending`). If too many scopes are pending, one message about the
 //! whole cluster replaces them, which bounds the memory. One request has up to ten messages (`Queue`). A rejected
 //! message becomes pending again. It is retried with a backoff, without limit, until the process ends.
 
@@ -18,12 +18,12 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::{PodHealth, QueueUrl};
-use cloud_map_sync::connections::{aws_client, system_names};
+use cloud_map_sync::connections::{aws_client, system_resolver};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::ServiceRef;
 use cloud_map_sync::time::backoff;
 
-/// The place of a change: the scope of the message about it, which the function's module `event` reads.
+/// The scope of the sync that a change needs. A message has it, and the function's module `event` reads it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum SyncScope {
     /// The whole cluster: at the start of the forwarder, or if there are more changes than may be pending.
@@ -35,7 +35,7 @@ pub enum SyncScope {
 }
 
 impl SyncScope {
-    /// Returns the message about this place.
+    /// Returns the message that requests a sync of this scope.
     pub fn message(&self, cluster: &str) -> Value {
         match self {
             Self::Cluster => json!({"action": "sync", "cluster": cluster}),
@@ -49,14 +49,14 @@ impl SyncScope {
 /// How long changes of a Service are collected before its message is sent: long enough for the slices of one rollout
 /// step, short enough to send the message within a second.
 const DEBOUNCE: Duration = Duration::from_millis(250);
-/// The largest number of pending places.
+/// The largest number of pending scopes.
 const LIMIT: usize = 10_000;
 /// The pause after a request with a rejected message. It doubles with each request in a row without an accepted one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The pending places, shared by `watch`, which adds places, and `deliver`, which sends their messages.
+/// The pending scopes, shared by `watch`, which adds scopes, and `deliver`, which sends their messages.
 #[derive(Debug, Default)]
 pub struct Pending {
     waiting: Mutex<PendingScopes>,
@@ -65,15 +65,15 @@ pub struct Pending {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueScope {
-    pub place: SyncScope,
-    /// The time of the first change of this place that no accepted message has reported.
+    pub scope: SyncScope,
+    /// The time of the first change in this scope since its last accepted message.
     pub since: Instant,
 }
 
 #[derive(Debug, Default)]
 struct PendingScopes {
-    /// Each place with the time of its first unreported change.
-    places: BTreeMap<SyncScope, Instant>,
+    /// Each scope with the time of its first unreported change.
+    scopes: BTreeMap<SyncScope, Instant>,
     /// No message is sent before this time. `None` unless the last request had a rejected message.
     pause_ends: Option<Instant>,
     /// The number of requests in a row without an accepted message.
@@ -81,12 +81,12 @@ struct PendingScopes {
 }
 
 impl Pending {
-    pub fn add(&self, place: SyncScope) {
-        self.waiting().add(place, Instant::now());
+    pub fn add(&self, scope: SyncScope) {
+        self.waiting().add(scope, Instant::now());
         self.added.notify_one();
     }
 
-    /// Waits until a place is due, and takes at most `limit` due places, the oldest first.
+    /// Waits until a scope is due, and takes at most `limit` due scopes, the oldest first.
     pub async fn take_due(&self, limit: usize) -> Vec<DueScope> {
         loop {
             let added = self.added.notified();
@@ -105,12 +105,12 @@ impl Pending {
         }
     }
 
-    /// Takes at most `limit` pending places, due or not.
+    /// Takes at most `limit` pending scopes, due or not.
     pub fn take_all(&self, limit: usize) -> Vec<DueScope> {
         self.waiting().take_matching(limit, |_| true)
     }
 
-    /// Records the result of a request. The refused places become pending again.
+    /// Records the result of a request. The refused scopes become pending again.
     pub fn record_result(&self, accepted: usize, refused: Vec<DueScope>) {
         self.waiting().record_result(accepted, refused, Instant::now());
     }
@@ -121,35 +121,35 @@ impl Pending {
 }
 
 impl PendingScopes {
-    fn add(&mut self, place: SyncScope, since: Instant) {
-        if self.places.contains_key(&SyncScope::Cluster) {
+    fn add(&mut self, scope: SyncScope, since: Instant) {
+        if self.scopes.contains_key(&SyncScope::Cluster) {
             return;
         }
-        let is_whole_cluster = place == SyncScope::Cluster
-            || self.places.len() >= LIMIT && !self.places.contains_key(&place);
+        let is_whole_cluster = scope == SyncScope::Cluster
+            || self.scopes.len() >= LIMIT && !self.scopes.contains_key(&scope);
         if is_whole_cluster {
-            let since = self.places.values().min().copied().unwrap_or(since).min(since);
-            self.places = BTreeMap::from([(SyncScope::Cluster, since)]);
+            let since = self.scopes.values().min().copied().unwrap_or(since).min(since);
+            self.scopes = BTreeMap::from([(SyncScope::Cluster, since)]);
         } else {
-            let known = self.places.entry(place).or_insert(since);
+            let known = self.scopes.entry(scope).or_insert(since);
             *known = (*known).min(since);
         }
     }
 
-    /// Returns the time at which the next place is due. `None` if no place is pending.
+    /// Returns the time at which the next scope is due. `None` if no scope is pending.
     fn next_due(&self) -> Option<Instant> {
-        let first = *self.places.values().min()? + DEBOUNCE;
+        let first = *self.scopes.values().min()? + DEBOUNCE;
         Some(self.pause_ends.map_or(first, |end| end.max(first)))
     }
 
     fn take_matching(&mut self, limit: usize, is_due: impl Fn(Instant) -> bool) -> Vec<DueScope> {
-        let due = self.places.iter().filter(|(_, since)| is_due(**since));
+        let due = self.scopes.iter().filter(|(_, since)| is_due(**since));
         let mut due: Vec<DueScope> =
-            due.map(|(place, &since)| DueScope { place: place.clone(), since }).collect();
+            due.map(|(scope, &since)| DueScope { scope: scope.clone(), since }).collect();
         due.sort_by_key(|due| due.since);
         due.truncate(limit);
-        for DueScope { place, .. } in &due {
-            self.places.remove(place);
+        for DueScope { scope, .. } in &due {
+            self.scopes.remove(scope);
         }
         due
     }
@@ -160,15 +160,15 @@ impl PendingScopes {
         let pause =
             (!refused.is_empty()).then(|| backoff(self.refusals, FIRST_PAUSE, LONGEST_PAUSE));
         self.pause_ends = pause.map(|pause| now + pause);
-        for DueScope { place, since } in refused {
-            self.add(place, since);
+        for DueScope { scope, since } in refused {
+            self.add(scope, since);
         }
     }
 }
 
 /// SQS's limit of messages in one request. Ten of our messages are far below the size limit of 1 MB.
 pub const BATCH: usize = 10;
-/// The SDK's attempts of one request. If all attempts fail, the places become pending again.
+/// The SDK's attempts of one request. If all attempts fail, the scopes become pending again.
 const ATTEMPTS: u32 = 3;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -185,7 +185,7 @@ pub struct Queue {
 #[derive(Debug, Default)]
 pub struct DeliveryOutcome {
     pub accepted: Vec<DueScope>,
-    /// The places whose messages SQS did not accept, each with the reason.
+    /// The scopes whose messages SQS did not accept, each with the reason.
     pub refused: Vec<(DueScope, String)>,
 }
 
@@ -212,7 +212,7 @@ pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .region(Region::new(queue.region.clone()))
         .endpoint_url(&queue.endpoint)
-        .http_client(aws_client(system_names()))
+        .http_client(aws_client(system_resolver()))
         .retry_config(retry::RetryConfig::standard().with_max_attempts(ATTEMPTS))
         .timeout_config(timeouts)
 }
@@ -222,15 +222,15 @@ impl Queue {
         Self { client, url: url.to_owned(), cluster: cluster.to_owned() }
     }
 
-    /// Sends a message for each of at most `BATCH` places.
+    /// Sends a message for each of at most `BATCH` scopes.
     ///
     /// # Errors
     /// Returns an error if SQS confirmed none of the messages.
-    pub async fn send(&self, places: &[DueScope]) -> Result<DeliveryOutcome, DeliveryError> {
-        let entries = places.iter().enumerate().map(|(index, due)| {
+    pub async fn send(&self, scopes: &[DueScope]) -> Result<DeliveryOutcome, DeliveryError> {
+        let entries = scopes.iter().enumerate().map(|(index, due)| {
             types::SendMessageBatchRequestEntry::builder()
                 .id(index.to_string())
-                .message_body(due.place.message(&self.cluster).to_string())
+                .message_body(due.scope.message(&self.cluster).to_string())
                 .build()
         });
         let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
@@ -240,15 +240,15 @@ impl Queue {
             url: self.url.clone(),
             source: Box::new(source),
         })?;
-        Ok(outcome(places, &answer))
+        Ok(outcome(scopes, &answer))
     }
 }
 
-/// Splits the places by SQS's response. A message that is missing in the response counts as refused: a duplicate
+/// Splits the scopes by SQS's response. A message that is missing in the response counts as refused: a duplicate
 /// message is better than a lost one.
-fn outcome(places: &[DueScope], answer: &SendMessageBatchOutput) -> DeliveryOutcome {
+fn outcome(scopes: &[DueScope], answer: &SendMessageBatchOutput) -> DeliveryOutcome {
     let mut outcome = DeliveryOutcome::default();
-    for (index, due) in places.iter().enumerate() {
+    for (index, due) in scopes.iter().enumerate() {
         let id = index.to_string();
         if answer.successful.iter().any(|entry| entry.id == id) {
             outcome.accepted.push(due.clone());
@@ -264,7 +264,7 @@ fn outcome(places: &[DueScope], answer: &SendMessageBatchOutput) -> DeliveryOutc
     outcome
 }
 
-/// Sends the messages of due places until `end`, then of all pending places, up to the first incomplete request.
+/// Sends the messages of due scopes until `end`, then of all pending scopes, up to the first incomplete request.
 pub async fn deliver(
     queue: &Queue,
     pending: &Pending,
@@ -288,7 +288,7 @@ pub async fn deliver(
     }
 }
 
-/// Sends the messages of places. Returns whether the queue accepted all of them.
+/// Sends the messages of scopes. Returns whether the queue accepted all of them.
 async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<DueScope>) -> bool {
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,
@@ -301,14 +301,14 @@ async fn send(queue: &Queue, pending: &Pending, health: &PodHealth, due: Vec<Due
         }
     };
     let mut delays = Vec::new();
-    for DueScope { place, since } in &outcome.accepted {
+    for DueScope { scope, since } in &outcome.accepted {
         let after = since.elapsed();
         let milliseconds = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        info!(place = %place, milliseconds, "sent a message about {place}");
+        info!(place = %scope, milliseconds, "sent a message about {scope}");
         delays.push(after);
     }
-    for (DueScope { place, .. }, why) in &outcome.refused {
-        warn!(place = %place, "the queue rejected the message: {why}");
+    for (DueScope { scope, .. }, why) in &outcome.refused {
+        warn!(place = %scope, "the queue rejected the message: {why}");
     }
     let why = outcome.refused.first().map(|(_, why)| why.as_str());
     health.delivered(&delays, outcome.refused.len(), why);

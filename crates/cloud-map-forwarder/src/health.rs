@@ -78,7 +78,7 @@ impl PodHealth {
     }
 
     /// Records that the API server accepted a watch.
-    pub(super) fn watch_stands(&self, name: &str) {
+    pub(super) fn watch_accepted(&self, name: &str) {
         self.condition().failing.remove(name);
     }
 

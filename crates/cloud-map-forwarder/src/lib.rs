@@ -31,7 +31,7 @@ pub async fn forward(
 ) {
     let pending = delivery::Pending::default();
     tokio::select! {
-        () = watch::follow(client, settings, health, |place| pending.add(place)) => {}
+        () = watch::follow(client, settings, health, |scope| pending.add(scope)) => {}
         () = delivery::deliver(queue, &pending, health, end) => {}
     }
     tracing::info!("the forwarder ends");

@@ -63,39 +63,41 @@ pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync
     Ok(transport::of_long_running_process(config)?.build())
 }
 
-/// Watches the cluster as long as it is polled, and calls `add` with the place of each change. Reports each failed and
-/// each accepted watch to `health`.
+/// Watches the cluster as long as it is polled, and calls `add` with the scope that each change affects. Reports each
+/// failed and each accepted watch to `health`.
 pub async fn follow(
     client: Client,
     settings: &ForwarderSettings,
     health: &PodHealth,
     mut add: impl FnMut(SyncScope),
 ) {
-    let hostname = format!("{}hostname", settings.annotation_prefix);
+    let hostname_annotation = format!("{}hostname", settings.annotation_prefix);
     let mut changes = Changes::new(settings.multi_cluster.exports());
-    let mut watches =
-        select_all(changes.watches().map(|watch| watch_all(&client, health, watch, &hostname)));
+    let mut watches = select_all(
+        changes.watches().map(|watch| watch_all(&client, health, watch, &hostname_annotation)),
+    );
     let mut lacks_exports = false;
-    while let Some((watch, seen)) = watches.next().await {
+    while let Some((watch, event)) = watches.next().await {
         let name = watch_name(watch);
-        match seen {
-            Ok(seen) => {
-                if matches!(seen, Event::InitDone) {
+        match event {
+            Ok(event) => {
+                if matches!(event, Event::InitDone) {
                     info!("{name} are listed");
                     lacks_exports &= watch != Watch::Exports;
                 }
-                changes.record(watch, seen).into_iter().for_each(&mut add);
+                changes.record(watch, event).into_iter().for_each(&mut add);
             }
-            // The cluster does not have the CRD. If it was deleted, the known exports went with it. This counts as
-            // an empty list, so the function reads again each Service that was exported.
+            // The cluster does not have the CRD. If the CRD was deleted, all ServiceExports were deleted with it. So
+            // the error counts as an empty list, and each Service that was exported is synced again.
             Err(error) if watch == Watch::Exports && code(&error) == 404 => {
-                health.watch_stands(name);
+                health.watch_accepted(name);
                 if !lacks_exports {
                     info!("the cluster has no {name}: they are followed as soon as it has");
                     lacks_exports = true;
                 }
-                let places = [Event::Init, Event::InitDone].map(|seen| changes.record(watch, seen));
-                places.into_iter().flatten().for_each(&mut add);
+                let scopes =
+                    [Event::Init, Event::InitDone].map(|event| changes.record(watch, event));
+                scopes.into_iter().flatten().for_each(&mut add);
             }
             Err(error) => {
                 let why = format!("{}{}", chain(&error), hint(&error));
@@ -125,18 +127,22 @@ fn watch_all<'a>(
     client: &Client,
     health: &PodHealth,
     watch: Watch,
-    hostname: &'a str,
+    hostname_annotation: &'a str,
 ) -> BoxStream<'a, Watched> {
     let (kind, labels) = watched(watch);
     let api: Api<PartialObjectMeta> = Api::all_with(reporting(client, health, watch), &kind);
     let config = Config::default().timeout(WATCH_SECONDS);
     let config = Config { label_selector: labels.map(str::to_owned), ..config };
     let events = watcher(api, config).backoff(WatchBackoff::default());
-    events.map(move |event| (watch, event.map(|event| seen(watch, event, hostname)))).boxed()
+    events
+        .map(move |event| {
+            (watch, event.map(|event| watched_event(watch, event, hostname_annotation)))
+        })
+        .boxed()
 }
 
-/// Returns a client that reports to `health` when the API server accepts a watch. The events of kube's watcher do not
-/// show this: it resumes a broken watch without an event.
+/// Returns a client that reports to `health` when the API server accepts a watch. kube's watcher emits no event when it
+/// resumes a broken watch.
 fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
     let inner = client.clone();
     let health = health.clone();
@@ -147,7 +153,7 @@ fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
         async move {
             let response = inner.send(request).await?;
             if is_watch && response.status().is_success() {
-                health.watch_stands(watch_name(watch));
+                health.watch_accepted(watch_name(watch));
             }
             Ok::<_, kube::Error>(response)
         }
@@ -155,7 +161,12 @@ fn reporting(client: &Client, health: &PodHealth, watch: Watch) -> Client {
     Client::new(service, client.default_namespace())
 }
 
-fn seen(watch: Watch, event: Event<PartialObjectMeta>, hostname: &str) -> Event<WatchedObject> {
+/// Reduces the objects of an event to the parts that [`Changes`] needs.
+fn watched_event(
+    watch: Watch,
+    event: Event<PartialObjectMeta>,
+    hostname_annotation: &str,
+) -> Event<WatchedObject> {
     let object = |meta: PartialObjectMeta| WatchedObject {
         key: key(&meta),
         version: match watch {
@@ -163,8 +174,10 @@ fn seen(watch: Watch, event: Event<PartialObjectMeta>, hostname: &str) -> Event<
             _ => meta.resource_version().unwrap_or_default(),
         },
         service: match watch {
-            Watch::Services => meta.annotations().contains_key(hostname).then(|| key(&meta)),
-            // The Service may be headless or not.
+            Watch::Services => {
+                meta.annotations().contains_key(hostname_annotation).then(|| key(&meta))
+            }
+            // An export has the name of its Service.
             Watch::Exports => Some(key(&meta)),
             _ => service_of_slice(&meta),
         },
@@ -216,8 +229,8 @@ fn hint(error: &watcher::Error) -> &'static str {
     }
 }
 
-/// Returns a version that does not change with the status, which the function writes: the server increments the
-/// generation for each change of the spec, which has the exported labels and annotations.
+/// Returns a version of a ServiceExport that does not change if the function writes the status. The server increments
+/// the generation at each change of the spec, which has the exported labels and annotations.
 fn version_of_export(meta: &ObjectMeta) -> String {
     let uid = meta.uid.as_deref().unwrap_or_default();
     format!("{uid}/{}", meta.generation.unwrap_or_default())

@@ -25,7 +25,7 @@ pub enum Error {
     #[error(
         "cannot read the function's response: the function may run another version than this plugin"
     )]
-    OfOtherVersion(#[source] serde_json::Error),
+    UnknownFormat(#[source] serde_json::Error),
     #[error("cannot read {file}")]
     Unreadable {
         file: String,
@@ -33,7 +33,7 @@ pub enum Error {
         source: io::Error,
     },
     #[error("{file} is not an output of `kubectl cloudmap {verb} -o json`")]
-    NotThat {
+    NotSavedAnswer {
         file: String,
         verb: &'static str,
         #[source]
@@ -77,7 +77,7 @@ pub struct FunctionAnswer<T> {
 
 impl<T: DeserializeOwned> FunctionAnswer<T> {
     pub fn read(value: Value) -> Result<Self, Error> {
-        let parsed = T::deserialize(&escape_for_terminal(&value)).map_err(Error::OfOtherVersion)?;
+        let parsed = T::deserialize(&escape_for_terminal(&value)).map_err(Error::UnknownFormat)?;
         Ok(Self { value, parsed })
     }
 }
@@ -94,9 +94,9 @@ impl FunctionAnswer<Report> {
     pub fn held_back(&self) -> usize {
         let clustersets =
             self.parsed.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
-        let of_clustersets: usize =
+        let held_back_in_clustersets: usize =
             clustersets.map(|clusterset| clusterset.held_back().count()).sum();
-        self.parsed.counts.held_back + of_clustersets
+        self.parsed.counts.held_back + held_back_in_clustersets
     }
 
     /// Returns the exit code. For a plan it shows whether there are changes, for a sync whether they were made.
@@ -104,7 +104,7 @@ impl FunctionAnswer<Report> {
         let Report { mode, ok, counts, .. } = self.parsed;
         let mut clustersets =
             self.parsed.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
-        let changes_imports = clustersets.any(|clusterset| clusterset.made() > 0);
+        let changes_imports = clustersets.any(|clusterset| clusterset.count_made() > 0);
         match mode {
             _ if !ok => Code::Error,
             Mode::Plan | Mode::DryRun if counts.changes() > 0 || changes_imports => Code::Changes,
@@ -119,7 +119,7 @@ pub fn read_saved<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Resul
     let text = read_text(file).map_err(|source| Error::Unreadable { file: name(), source })?;
     let value: Result<Value, _> = serde_json::from_str(&text);
     let saved = value.and_then(|value| T::deserialize(&escape_for_terminal(&value)));
-    saved.map_err(|source| Error::NotThat { file: name(), verb, source })
+    saved.map_err(|source| Error::NotSavedAnswer { file: name(), verb, source })
 }
 
 /// Reads the text of a file; `-` is the standard input.

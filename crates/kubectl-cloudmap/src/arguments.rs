@@ -156,7 +156,7 @@ pub struct Purge {
 pub struct Targeted {
     /// The scope.
     #[command(flatten)]
-    pub place: PlaceArguments,
+    pub scope: ScopeArguments,
     /// The function and the output.
     #[command(flatten)]
     pub output: OutputArguments,
@@ -165,7 +165,7 @@ pub struct Targeted {
 /// The scope: clusters, namespace, Service.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Scope")]
-pub struct PlaceArguments {
+pub struct ScopeArguments {
     /// A Service of the namespace; default: all of them
     #[arg(value_name = "service/NAME", value_parser = parse_service)]
     pub service: Option<String>,
@@ -261,7 +261,7 @@ pub struct WholeCluster {
     pub kubeconfig: Option<PathBuf>,
 }
 
-impl From<WholeCluster> for PlaceArguments {
+impl From<WholeCluster> for ScopeArguments {
     fn from(whole: WholeCluster) -> Self {
         let WholeCluster { cluster, context, kubeconfig } = whole;
         Self { cluster, context, kubeconfig, all_namespaces: true, ..Self::default() }
@@ -279,7 +279,7 @@ pub struct ClustersArguments {
     pub all_clusters: bool,
 }
 
-impl From<ClustersArguments> for PlaceArguments {
+impl From<ClustersArguments> for ScopeArguments {
     fn from(ClustersArguments { whole, all_clusters }: ClustersArguments) -> Self {
         Self { all_clusters, ..whole.into() }
     }
@@ -323,7 +323,7 @@ pub struct Wait {
     pub timeout: Duration,
     /// The Service.
     #[command(flatten)]
-    pub place: PlaceArguments,
+    pub scope: ScopeArguments,
     /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,

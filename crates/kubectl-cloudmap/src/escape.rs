@@ -1,8 +1,8 @@
 //! Escapes text from outside, such as annotations, manifests and errors of AWS, for each kind of output. The escaped
 //! text stays on its line, does not move the cursor, and has no active part in Markdown or HTML.
 //!
-//! The texts of an answer are escaped for the terminal when the answer is read (`clean`), so that no table can contain
-//! raw text. The other escapes are added when a page or a comment is written.
+//! The texts of an answer are escaped for the terminal when the answer is read (`escape_for_terminal`), so that no
+//! table can contain raw text. Pages and comments are escaped when they are written.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Answers in which every text is hostile, as tenants write them into annotations and manifests: whatever the command and
-//! the format, they forge no line, move no cursor, and nothing of them is live in Markdown or HTML.
+//! Answers in which every text is hostile, as tenants write them into annotations and manifests: whatever the command
+//! and the format, they forge no line, move no cursor, and nothing of them is live in Markdown or HTML.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -20,33 +20,35 @@ const HOSTILE: &str = "x\nno problems found\r\n```\n![i](https://evil.example/p.
                        www.evil.example <img src=https://evil.example> &#64;me & | `@a` a|@b`c \u{202e}\u{2066}\u{2028}\
                        \u{200b}\u{9b}31m\u{1b}[2J\u{7f}\0";
 
-/// The answer with hostile texts, in place of each that may be any text.
+/// The answer with a hostile text in place of each text that the type does not restrict.
 fn poisoned<T: DeserializeOwned>(mut answer: Value) -> Value {
-    let mut places = Vec::new();
-    find_texts(&answer, String::new(), &mut places);
+    let mut pointers = Vec::new();
+    find_texts(&answer, String::new(), &mut pointers);
     let mut poisoned = 0;
-    for place in places {
-        let text = answer.pointer_mut(&place).expect("a place of the answer");
+    for pointer in pointers {
+        let text = answer.pointer_mut(&pointer).expect("a text of the answer");
         let before = std::mem::replace(text, json!(HOSTILE));
         if T::deserialize(&answer).is_ok() {
             poisoned += 1;
         } else {
-            *answer.pointer_mut(&place).expect("the same place") = before;
+            *answer.pointer_mut(&pointer).expect("the same text") = before;
         }
     }
     assert!(poisoned > 4, "few texts are hostile: {answer}");
     answer
 }
 
-fn find_texts(value: &Value, place: String, places: &mut Vec<String>) {
+fn find_texts(value: &Value, pointer: String, pointers: &mut Vec<String>) {
     match value {
-        Value::String(_) => places.push(place),
+        Value::String(_) => pointers.push(pointer),
         Value::Array(items) => {
             let items = items.iter().enumerate();
-            items.for_each(|(index, it)| find_texts(it, format!("{place}/{index}"), places));
+            items.for_each(|(index, it)| find_texts(it, format!("{pointer}/{index}"), pointers));
         }
         Value::Object(fields) => {
-            fields.iter().for_each(|(key, it)| find_texts(it, format!("{place}/{key}"), places));
+            fields
+                .iter()
+                .for_each(|(key, it)| find_texts(it, format!("{pointer}/{key}"), pointers));
         }
         _ => {}
     }

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use super::{Code, Error, FunctionRequest, Output, answer, arguments, ask, escape, place, write};
+use super::{Code, Error, FunctionRequest, Output, answer, arguments, ask, escape, scope, write};
 use cloud_map_sync::actions::status::{ServiceStatus, ShareOf, Split, Status, sum};
 use cloud_map_sync::model::{ClusterArn, Line, Outcome, Timestamp, join};
 use cloud_map_sync::report::Report;
@@ -26,9 +26,9 @@ const STATES: [&str; 6] =
 pub async fn show(arguments: arguments::ReportArguments) -> Result<Code, Error> {
     let arguments::ReportArguments { since, clusters, aws, html: _ } = arguments;
     let before = since.as_deref().map(|file| answer::read_saved(file, "status")).transpose()?;
-    let place = place::resolve(&clusters.into())?;
-    let status = ask::<Status>(&aws, &FunctionRequest::new("status", place.clone())).await?;
-    let plan = ask::<Report>(&aws, &FunctionRequest::new("plan", place)).await?;
+    let scope = scope::resolve(&clusters.into())?;
+    let status = ask::<Status>(&aws, &FunctionRequest::new("status", scope.clone())).await?;
+    let plan = ask::<Report>(&aws, &FunctionRequest::new("plan", scope)).await?;
     let now = cloud_map_sync::time::Clock::system().now();
     let status = &status.parsed;
     let code = plan.code();
@@ -178,7 +178,8 @@ impl HtmlPage<'_> {
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let members =
             self.plan.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
-        let of_clustersets: usize = members.map(|member| member.held_back().count()).sum();
+        let held_back_in_clustersets: usize =
+            members.map(|member| member.held_back().count()).sum();
         let held_back = self.reasons().filter(|(_, line)| line.outcome != Outcome::Remark).count();
         writeln!(f, "<p class=\"about\">{}</p>\n<section class=\"tiles\">", self.now)?;
         for (number, label) in [
@@ -186,7 +187,7 @@ impl HtmlPage<'_> {
             (self.services().count().to_string(), "Cloud Map services"),
             (kubernetes.to_string(), "instances of EKS"),
             (ecs.to_string(), "instances of ECS"),
-            ((held_back + of_clustersets).to_string(), "held back"),
+            ((held_back + held_back_in_clustersets).to_string(), "held back"),
         ] {
             writeln!(f, "<div class=\"tile\"><b>{number}</b><span>{label}</span></div>")?;
         }
@@ -198,11 +199,11 @@ impl HtmlPage<'_> {
         let registries =
             self.status.registries.iter().filter_map(|registry| registry.error.as_ref());
         let registries = registries.map(|error| html(error));
-        let of_clusters = self.plan.clusters.iter().filter_map(|cluster| {
+        let unread_clusters = self.plan.clusters.iter().filter_map(|cluster| {
             Some(format!("{}: {}", clusters.label(&cluster.cluster), html(cluster.error.as_ref()?)))
         });
         let cut = self.status.cut.iter().map(|cut| html(cut));
-        let problems: Vec<String> = registries.chain(of_clusters).chain(cut).collect();
+        let problems: Vec<String> = registries.chain(unread_clusters).chain(cut).collect();
         if !problems.is_empty() {
             writeln!(f, "<h2 class=\"bad\">Not read</h2>")?;
         }
@@ -223,8 +224,8 @@ impl HtmlPage<'_> {
             let mut rows = Vec::new();
             for service in self.services().filter(|service| self.state(service) == state) {
                 let place = format!("{}/{}", service.namespace, service.name);
-                let mut of_row = planned.get(&place).cloned().unwrap_or_default();
-                of_row.extend(counts_by_cluster(service).map(|(cluster, _)| cluster));
+                let mut row_clusters = planned.get(&place).cloned().unwrap_or_default();
+                row_clusters.extend(counts_by_cluster(service).map(|(cluster, _)| cluster));
                 let counts = counts_by_cluster(service);
                 let counts =
                     counts.map(|(cluster, count)| format!("{} {count}", clusters.label(cluster)));
@@ -234,7 +235,7 @@ impl HtmlPage<'_> {
                 };
                 let place = format!("{} <small>{}</small>", code(&place), html(&service.kind));
                 let cells = vec![place, instances, join(counts, ", "), self.since(service)];
-                rows.push((clusters.classes(&of_row), cells));
+                rows.push((clusters.classes(&row_clusters), cells));
             }
             if !rows.is_empty() {
                 writeln!(
@@ -371,6 +372,6 @@ impl HtmlPage<'_> {
 
 /// Returns the number of instances of a service for each cluster whose ARN is in their marks.
 fn counts_by_cluster(service: &ServiceStatus) -> impl Iterator<Item = (&str, usize)> {
-    let of_clusters = service.instances.iter().filter(|share| share.by == ShareOf::Cluster);
-    of_clusters.filter_map(|share| Some((share.name.as_deref()?, share.count)))
+    let shares = service.instances.iter().filter(|share| share.by == ShareOf::Cluster);
+    shares.filter_map(|share| Some((share.name.as_deref()?, share.count)))
 }

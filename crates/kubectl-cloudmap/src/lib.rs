@@ -1,7 +1,7 @@
 //! `kubectl cloudmap`: the function's actions on the command line, in a separate binary.
 //!
 //! ```text
-//! arguments ─> place (kubeconfig) ─> request ─> answer ─> exit code
+//! arguments ─> scope (kubeconfig) ─> request ─> answer ─> exit code
 //!                                    │ by Lambda's Invoke, or by the same handler in this process
 //!                                    └ wait: repeats the action plan
 //! ```
@@ -17,8 +17,8 @@ mod hostile;
 mod html;
 mod manifests;
 mod markdown;
-mod place;
 mod request;
+mod scope;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -40,8 +40,8 @@ use arguments::{
     ShownArguments, StatusArguments, Targeted, Verb,
 };
 use escape::{Output, escape};
-use place::RequestedScope;
 use request::{FunctionRequest, request};
+use scope::RequestedScope;
 
 /// The error of a verb that has no answer. Each module of this crate has its own error type.
 type Error = Box<dyn std::error::Error>;
@@ -96,8 +96,8 @@ fn show(text: &str) -> Result<Code, Error> {
 
 /// Runs a verb that returns a report.
 async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Error> {
-    let RunArguments { fail_on, targeted: Targeted { place, output } } = run;
-    let command = FunctionRequest::new(action, place::resolve(&place)?);
+    let RunArguments { fail_on, targeted: Targeted { scope, output } } = run;
+    let command = FunctionRequest::new(action, scope::resolve(&scope)?);
     let answer = run_and_print::<Report>(&output, &command).await?;
     let held_back = answer.held_back();
     if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
@@ -109,12 +109,12 @@ async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Err
 
 /// Explains one Service. The exit code shows whether it has problems.
 async fn explain(targeted: Targeted) -> Result<Code, Error> {
-    let Targeted { place, output } = targeted;
-    let place = place::resolve(&place)?;
-    if place.service.is_none() {
-        return Err(place::Error::NoService.into());
+    let Targeted { scope, output } = targeted;
+    let scope = scope::resolve(&scope)?;
+    if scope.service.is_none() {
+        return Err(scope::Error::NoService.into());
     }
-    let command = FunctionRequest::new("explain", place);
+    let command = FunctionRequest::new("explain", scope);
     let answer = run_and_print::<actions::explain::Explanation>(&output, &command).await?;
     Ok(Code::from_success(answer.parsed.ok))
 }
@@ -122,7 +122,7 @@ async fn explain(targeted: Targeted) -> Result<Code, Error> {
 /// Checks clusters. The exit code shows whether a check failed.
 async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
     let StatusArguments { clusters, output } = arguments;
-    let command = FunctionRequest::new("doctor", place::resolve(&clusters.into())?);
+    let command = FunctionRequest::new("doctor", scope::resolve(&clusters.into())?);
     let checkup = run_and_print::<actions::doctor::Checkup>(&output, &command).await?;
     Ok(Code::from_success(checkup.parsed.ok))
 }
@@ -134,9 +134,9 @@ async fn doctor(arguments: StatusArguments) -> Result<Code, Error> {
 /// Shows the status of the requested Cloud Map services. A requested name that does not exist is an error.
 async fn status(shown: ShownArguments) -> Result<Code, Error> {
     let StatusArguments { clusters, output } = shown.status;
-    let place = place::resolve(&clusters.into())?;
+    let scope = scope::resolve(&clusters.into())?;
     let command =
-        FunctionRequest { created: shown.created, ..FunctionRequest::new("status", place) };
+        FunctionRequest { created: shown.created, ..FunctionRequest::new("status", scope) };
     let mut value = request(&output.aws, &command).await?;
     narrow(&mut value, shown.name.as_deref(), shown.namespace.as_deref());
     let answer: FunctionAnswer<actions::status::Status> = FunctionAnswer::read(value)?;
@@ -189,9 +189,9 @@ fn narrow(status: &mut Value, name: Option<&str>, namespace: Option<&str>) {
 struct Terminal(#[source] io::Error);
 
 async fn adopt(adopt: Adopt) -> Result<Code, Error> {
-    let Targeted { place, output } = adopt.targeted;
-    let place = place::resolve(&place)?;
-    let plan = FunctionRequest { owner: adopt.owner, ..FunctionRequest::new("adopt", place) };
+    let Targeted { scope, output } = adopt.targeted;
+    let scope = scope::resolve(&scope)?;
+    let plan = FunctionRequest { owner: adopt.owner, ..FunctionRequest::new("adopt", scope) };
     if adopt.yes {
         return carry_out(&output, plan).await;
     }
@@ -204,11 +204,11 @@ async fn adopt(adopt: Adopt) -> Result<Code, Error> {
 
 async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
     let context = purge.whole.context.clone();
-    let place = place::resolve(&purge.whole.into())?;
-    if let Some(context) = context.filter(|_| !place.is_one_cluster()) {
-        return Err(place::Error::NoRegion(context).into());
+    let scope = scope::resolve(&purge.whole.into())?;
+    if let Some(context) = context.filter(|_| !scope.is_one_cluster()) {
+        return Err(scope::Error::NoRegion(context).into());
     }
-    let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", place) };
+    let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", scope) };
     if purge.yes {
         return carry_out(&purge.output, plan).await;
     }
@@ -219,18 +219,18 @@ async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error
     if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
         return Ok(planned.code());
     }
-    plan.place.cluster = Some(arn);
+    plan.scope.cluster = Some(arn);
     carry_out(&purge.output, plan).await
 }
 
 /// Carries out the loss that the guard holds.
 async fn confirm(confirm: Approved) -> Result<Code, Error> {
-    let place = place::resolve(&confirm.whole.into())?;
-    let command = FunctionRequest::new("confirm", place.clone());
+    let scope = scope::resolve(&confirm.whole.into())?;
+    let command = FunctionRequest::new("confirm", scope.clone());
     if confirm.yes {
         return carry_out(&confirm.output, command).await;
     }
-    let plan = FunctionRequest::new("plan", place);
+    let plan = FunctionRequest::new("plan", scope);
     let planned = run_and_print::<Report>(&confirm.output, &plan).await?;
     if !planned.is_held() {
         eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");

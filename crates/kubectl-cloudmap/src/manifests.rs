@@ -68,37 +68,41 @@ impl ManifestVerdicts {
         for (index, document) in
             documents.iter().enumerate().filter(|(_, document)| !document.is_null())
         {
-            let place = || format!("document {} of {}", index + 1, path.display());
-            self.add(document, &place, path, reading)?;
+            let position = || format!("document {} of {}", index + 1, path.display());
+            self.add(document, &position, path, reading)?;
         }
         Ok(())
     }
 
     /// Adds an object, or the items of a list: a `List`, a list of one kind such as `ServiceList`, or a list of lists.
+    /// `position` describes where the object is in its file.
     fn add(
         &mut self,
         object: &Value,
-        place: &dyn Fn() -> String,
+        position: &dyn Fn() -> String,
         path: &Path,
         reading: &AnnotationSettings,
     ) -> Result<(), Error> {
         let (Some(version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str())
         else {
-            let unread = format!("{} is no Kubernetes object, with apiVersion and kind", place());
+            let unread =
+                format!("{} is no Kubernetes object, with apiVersion and kind", position());
             self.unread.push(escape(&unread, Output::Terminal));
             return Ok(());
         };
-        if let (Some(of), Some(items)) = (kind.strip_suffix("List"), object["items"].as_array()) {
+        if let (Some(item_kind), Some(items)) =
+            (kind.strip_suffix("List"), object["items"].as_array())
+        {
             for (index, item) in items.iter().enumerate() {
-                let place = || format!("item {} of {}", index + 1, place());
-                self.add(&with_kind(item, version, of), &place, path, reading)?;
+                let position = || format!("item {} of {}", index + 1, position());
+                self.add(&with_kind(item, version, item_kind), &position, path, reading)?;
             }
             return Ok(());
         }
         self.objects += 1;
         if (version, kind) != ("v1", "Service") {
-            let of_kind = escape(&format!("{version} {kind}"), Output::Terminal);
-            *self.others.entry(of_kind).or_default() += 1;
+            let kind = escape(&format!("{version} {kind}"), Output::Terminal);
+            *self.others.entry(kind).or_default() += 1;
             return Ok(());
         }
         let service = parse(object).map_err(|source| {

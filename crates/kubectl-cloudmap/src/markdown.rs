@@ -44,7 +44,7 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     let clusterset = cluster.multi_cluster.as_ref();
     let problem = cluster.described_error();
     problem.iter().try_for_each(|problem| writeln!(f, "Cluster {}\n", cell(problem)))?;
-    let rows = of_cluster(cluster);
+    let rows = rows_of_cluster(cluster);
     if problem.is_none() && rows.is_empty() && clusterset.is_none_or(MultiClusterReport::is_quiet) {
         writeln!(f, "In sync.\n")?;
     }
@@ -63,7 +63,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
         |(clusterset, member)| format!("Clusterset {clusterset}, member {member}"),
     );
     writeln!(f, "{}: {} exports, {} imports\n", cell(&of), report.exports, report.imports)?;
-    let lines = lines_of_clusterset(report);
+    let lines = clusterset_lines(report);
     if lines.is_empty() {
         return Ok(());
     }
@@ -124,24 +124,24 @@ impl Row {
         Self {
             instance: line.object.clone().unwrap_or_default(),
             service: line.service.as_ref().map(ToString::to_string).unwrap_or_default(),
-            ..Self::about(line.word(), name, &detail)
+            ..Self::about(line.label(), name, &detail)
         }
     }
 }
 
 /// Returns the rows of a cluster's Cloud Map services, and of the lines that belong to no Cloud Map service.
-fn of_cluster(cluster: &ClusterReport) -> Vec<Row> {
-    let unplaced = cluster.lines.iter().map(|line| Row::of("", line));
-    cluster.services.iter().flat_map(of_service).chain(unplaced).collect()
+fn rows_of_cluster(cluster: &ClusterReport) -> Vec<Row> {
+    let without_service = cluster.lines.iter().map(|line| Row::of("", line));
+    cluster.services.iter().flat_map(rows_of_service).chain(without_service).collect()
 }
 
-fn of_service(service: &ServiceReport) -> Vec<Row> {
+fn rows_of_service(service: &ServiceReport) -> Vec<Row> {
     service.lines.iter().map(|line| Row::of(&service.place(), line)).collect()
 }
 
 /// Returns a line for each export and import of a cluster. They have no rows, since they are about objects of
 /// Kubernetes and not about names.
-fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
+fn clusterset_lines(report: &MultiClusterReport) -> Vec<String> {
     report.lines_in_order().into_iter().map(Line::to_string).collect()
 }
 
@@ -240,10 +240,11 @@ fn different_rows([before, after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
             lines.entry(key).or_default()[side].push(row);
         }
     }
-    lines.into_values().flat_map(of_one_key).collect()
+    lines.into_values().flat_map(compare_rows).collect()
 }
 
-fn of_one_key([mut before, mut after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
+/// Compares the rows of both plans with the same key. Equal rows are omitted.
+fn compare_rows([mut before, mut after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
     before.retain(|row| match after.iter().position(|other| other == row) {
         Some(same) => {
             after.swap_remove(same);
@@ -263,7 +264,7 @@ fn of_one_key([mut before, mut after]: [Vec<Row>; 2]) -> Vec<(Side, Row)> {
 fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
     let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for cluster in &plan.clusters {
-        rows.entry(cluster.cluster.clone()).or_default().extend(of_whole_cluster(cluster));
+        rows.entry(cluster.cluster.clone()).or_default().extend(all_rows_of_cluster(cluster));
     }
     for OrphanReport { cluster, detail, .. } in &plan.orphans {
         let rows = rows.entry(format!("Orphans of {cluster}")).or_default();
@@ -274,30 +275,30 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
 
 /// Returns all rows of a cluster: also the rows about the whole cluster, and a row for each name with unchanged
 /// instances, which the other plan may lack.
-fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
-    let mut rows = of_cluster(cluster);
+fn all_rows_of_cluster(cluster: &ClusterReport) -> Vec<Row> {
+    let mut rows = rows_of_cluster(cluster);
     rows.push(Row::about("cluster", "", "planned"));
-    rows.extend(cluster.services.iter().filter(|service| service.unchanged > 0).map(unchanged));
+    rows.extend(cluster.services.iter().filter(|service| service.unchanged > 0).map(unchanged_row));
     let error = cluster.error.iter().map(|error| Row::about("not read", "", error));
-    rows.extend(error.chain(cluster.guard.iter().map(of_guard)));
-    rows.extend(cluster.multi_cluster.iter().flat_map(of_clusterset));
+    rows.extend(error.chain(cluster.guard.iter().map(guard_row)));
+    rows.extend(cluster.multi_cluster.iter().flat_map(clusterset_rows));
     rows
 }
 
-fn unchanged(service: &ServiceReport) -> Row {
+fn unchanged_row(service: &ServiceReport) -> Row {
     Row::about("unchanged", &service.place(), &count(service.unchanged, "instance"))
 }
 
 /// Returns the row of a guard, without its times, in which two plans of the same loss differ.
-fn of_guard(guard: &GuardReport) -> Row {
+fn guard_row(guard: &GuardReport) -> Row {
     let GuardReport { state, loss, instances, .. } = guard;
     Row::about("guard", "", &format!("{state}: {loss} of {instances} instances"))
 }
 
-fn of_clusterset(report: &MultiClusterReport) -> Vec<Row> {
-    let lines = lines_of_clusterset(report);
+fn clusterset_rows(report: &MultiClusterReport) -> Vec<Row> {
+    let lines = clusterset_lines(report);
     let rows = lines.iter().map(|line| Row::about("clusterset", "", line));
-    rows.chain(report.guard.iter().map(of_guard)).collect()
+    rows.chain(report.guard.iter().map(guard_row)).collect()
 }
 
 const DIFF_HEADINGS: &str = "| Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |\n\

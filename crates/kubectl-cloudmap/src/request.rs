@@ -56,7 +56,7 @@ pub enum Error {
 pub struct FunctionRequest {
     pub action: &'static str,
     #[serde(flatten)]
-    pub place: RequestedScope,
+    pub scope: RequestedScope,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
     /// The Cloud Map to purge, as `ACCOUNT/REGION`. `None` for every Cloud Map in the settings.
@@ -70,9 +70,9 @@ pub struct FunctionRequest {
 }
 
 impl FunctionRequest {
-    /// Returns a command without optional fields.
-    pub fn new(action: &'static str, place: RequestedScope) -> Self {
-        Self { action, place, ..Self::default() }
+    /// Returns a command with no optional field set.
+    pub fn new(action: &'static str, scope: RequestedScope) -> Self {
+        Self { action, scope, ..Self::default() }
     }
 
     /// Returns the payload. It has the Region only for an action that writes: the function then refuses a cluster of
@@ -80,7 +80,7 @@ impl FunctionRequest {
     pub fn payload(&self) -> Value {
         let mut command = self.clone();
         if !matches!(self.action, "adopt" | "confirm" | "purge" | "sync") {
-            command.place.region = None;
+            command.scope.region = None;
         }
         json!(command)
     }
@@ -88,7 +88,7 @@ impl FunctionRequest {
 
 impl fmt::Display for FunctionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.action, self.place)
+        write!(f, "{} of {}", self.action, self.scope)
     }
 }
 
@@ -97,7 +97,7 @@ pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Erro
     let config = sdk_config(aws).await;
     let named = aws.function.as_ref();
     let deployed = named.map(|name| Deployed::new(&config, name, aws.qualifier.as_deref()));
-    let by = match &deployed {
+    let runner = match &deployed {
         Some(function) if !aws.local => format!("by {function}"),
         Some(function) => format!("in this process, with the settings of {function}"),
         None => "in this process".to_owned(),
@@ -109,7 +109,7 @@ pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Erro
             deployed => Box::pin(run_here(config, deployed.as_ref(), &payload)).await,
         }
     };
-    let answer = show_during(&format!("{command} {by}"), run).await?;
+    let answer = show_during(&format!("{command} {runner}"), run).await?;
     if let Some(hint) = hint(&answer) {
         print_error(&hint);
     }
@@ -263,9 +263,9 @@ impl fmt::Display for Deployed {
 /// Returns a hint if the function has another release than the plugin. The plugin can read answers of other releases,
 /// but its tables may lack new fields.
 fn hint(answer: &Value) -> Option<String> {
-    let of_function = answer["release"].as_str().filter(|release| *release != RELEASE)?;
+    let function_release = answer["release"].as_str().filter(|release| *release != RELEASE)?;
     Some(format!(
-        "note: the function's release is {of_function}, and this plugin's is {RELEASE}: with the same one no line is missing"
+        "note: the function's release is {function_release}, and this plugin's is {RELEASE}: with the same one no line is missing"
     ))
 }
 
@@ -314,25 +314,25 @@ mod tests {
 
     #[test]
     fn the_function_reads_each_command_as_intended() {
-        let place = |cluster: Option<&str>, namespace: Option<&str>, service: Option<&str>| {
+        let scope = |cluster: Option<&str>, namespace: Option<&str>, service: Option<&str>| {
             let [cluster, namespace, service] =
                 [cluster, namespace, service].map(|name| name.map(str::to_owned));
             RequestedScope { cluster, namespace, service, region: None }
         };
         let rows = [
-            ("plan", place(None, None, None), "plan every cluster"),
-            ("sync", place(Some("blue"), None, None), "sync blue"),
-            ("plan", place(Some("blue"), Some("shop"), None), "plan blue/shop"),
-            ("sync", place(Some("blue"), Some("shop"), Some("web")), "sync blue/shop/web"),
+            ("plan", scope(None, None, None), "plan every cluster"),
+            ("sync", scope(Some("blue"), None, None), "sync blue"),
+            ("plan", scope(Some("blue"), Some("shop"), None), "plan blue/shop"),
+            ("sync", scope(Some("blue"), Some("shop"), Some("web")), "sync blue/shop/web"),
         ];
-        for (action, place, meant) in rows {
-            let command = read(&FunctionRequest::new(action, place));
+        for (action, scope, meant) in rows {
+            let command = read(&FunctionRequest::new(action, scope));
             assert_eq!(format!("{} {}", command.action, command.scope), meant);
         }
-        let blue = place(Some("blue"), None, None);
+        let blue = scope(Some("blue"), None, None);
         let owner = Some("team-a".to_owned());
         let adopt = read(&FunctionRequest { owner, ..FunctionRequest::new("adopt", blue.clone()) });
-        assert_eq!((adopt.owner.as_deref(), adopt.confirm), (Some("team-a"), false));
+        assert_eq!((adopt.owner.as_deref(), adopt.is_confirmed), (Some("team-a"), false));
         let registry = Some("111122223333/eu-central-1".to_owned());
         let purge = FunctionRequest {
             registry,
@@ -341,12 +341,12 @@ mod tests {
         };
         let purge = read(&purge);
         assert!(purge.registry.is_some());
-        assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
+        assert_eq!((purge.scope.to_string().as_str(), purge.is_confirmed), ("blue", true));
         assert_eq!(read(&FunctionRequest::new("confirm", blue.clone())).scope.to_string(), "blue");
         let created = |created| {
             read(&FunctionRequest { created, ..FunctionRequest::new("status", blue.clone()) })
         };
-        assert_eq!([created(false).created, created(true).created], [false, true]);
+        assert_eq!([created(false).only_created, created(true).only_created], [false, true]);
         let region = Some("eu-west-1".to_owned());
         let blue = RequestedScope { region: region.clone(), ..blue };
         let region_of = |action| read(&FunctionRequest::new(action, blue.clone())).region;

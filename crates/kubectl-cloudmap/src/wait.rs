@@ -1,5 +1,5 @@
-//! The verb `wait` plans one Service repeatedly until it is registered or has no instance left, so that a pipeline can
-//! go on only then. It writes nothing: the deployed function or another command makes the sync.
+//! The verb `wait` plans one Service repeatedly until the Service is registered or has no instance, so that a pipeline
+//! continues only then. It writes nothing. The deployed function or another command must sync the Service.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::answer::{Code, write};
 use super::arguments::{AwaitedState, Wait};
 use super::escape::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
-use super::{Error, ask, place};
+use super::{Error, ask, scope};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::Line;
 use cloud_map_sync::report::{Report, count};
@@ -24,35 +24,35 @@ const BETWEEN_PLANS: Duration = Duration::from_secs(5);
 /// Returns an error if the scope is invalid or has no Service, or if the first plan fails. A later plan that fails is
 /// repeated, since the error may be temporary, as while the function is being deployed.
 pub async fn wait(wait: Wait) -> Result<Code, Error> {
-    let Wait { state, timeout, place, aws } = wait;
-    let place = place::resolve(&place)?;
-    if place.service.is_none() {
-        return Err(place::Error::NoService.into());
+    let Wait { state, timeout, scope, aws } = wait;
+    let scope = scope::resolve(&scope)?;
+    if scope.service.is_none() {
+        return Err(scope::Error::NoService.into());
     }
-    let command = FunctionRequest::new("plan", place);
+    let command = FunctionRequest::new("plan", scope);
     let end = Instant::now() + timeout;
     let end_of_first = if timeout.is_zero() { end + LONGEST_RUN } else { end };
-    let look = async || Ok::<_, Error>(ask::<Report>(&aws, &command).await?.parsed);
-    let mut waiting = WaitProgress::new(state);
-    if let Ok(first) = timeout_at(end_of_first, look()).await {
-        waiting.look(&first?);
+    let plan = async || Ok::<_, Error>(ask::<Report>(&aws, &command).await?.parsed);
+    let mut progress = WaitProgress::new(state);
+    if let Ok(first) = timeout_at(end_of_first, plan()).await {
+        progress.record_plan(&first?);
     }
-    while !waiting.is_reached {
+    while !progress.is_reached {
         sleep(BETWEEN_PLANS.min(end.saturating_duration_since(Instant::now()))).await;
         if Instant::now() >= end {
             break;
         }
-        match timeout_at(end, look()).await {
-            Ok(Ok(report)) => waiting.look(&report),
-            Ok(Err(error)) => waiting.fail(&error),
+        match timeout_at(end, plan()).await {
+            Ok(Ok(report)) => progress.record_plan(&report),
+            Ok(Err(error)) => progress.record_error(&error),
             Err(_) => break,
         }
     }
-    write(&format!("{waiting}\n"))?;
-    Ok(Code::from_success(waiting.is_reached))
+    write(&format!("{progress}\n"))?;
+    Ok(Code::from_success(progress.is_reached))
 }
 
-/// The result of all plans so far. A look is one plan.
+/// The result of all plans so far.
 #[derive(Debug)]
 struct WaitProgress {
     state: AwaitedState,
@@ -61,7 +61,7 @@ struct WaitProgress {
     last: Option<PlannedService>,
     /// Whether any plan showed the Service, or an instance of it.
     is_known: bool,
-    /// The error of the last look. `None` if it succeeded.
+    /// The error of the last plan. `None` if it succeeded.
     error: Option<String>,
 }
 
@@ -70,14 +70,15 @@ impl WaitProgress {
         Self { state, is_reached: false, last: None, is_known: false, error: None }
     }
 
-    fn look(&mut self, report: &Report) {
-        let seen = PlannedService::of(report);
-        self.is_known |= seen.is_known;
-        self.is_reached = seen.has_reached(self.state);
-        (self.last, self.error) = (Some(seen), None);
+    fn record_plan(&mut self, report: &Report) {
+        let service = PlannedService::of(report);
+        self.is_known |= service.is_known;
+        self.is_reached = service.has_reached(self.state);
+        self.last = Some(service);
+        self.error = None;
     }
 
-    fn fail(&mut self, error: &Error) {
+    fn record_error(&mut self, error: &Error) {
         self.error = Some(escape(&chain(&**error), Output::Terminal));
     }
 }
@@ -90,7 +91,7 @@ impl Display for WaitProgress {
             AwaitedState::Empty => f.write_str("not empty in time: ")?,
         }
         match &self.last {
-            Some(seen) => write!(f, "{seen}")?,
+            Some(service) => write!(f, "{service}")?,
             None => f.write_str("the function did not answer")?,
         }
         if self.last.is_some() && !self.is_known {
@@ -106,7 +107,7 @@ struct PlannedService {
     /// The names with unchanged instances, each with the number of these instances.
     registered: Vec<(String, usize)>,
     /// The number of changes to make.
-    open: usize,
+    change_count: usize,
     /// The reasons for held-back requests, for held losses, and for failed reads.
     obstacles: Vec<String>,
     /// Whether the Service has a name or a line with a reason, or the cluster could not be read.
@@ -115,30 +116,30 @@ struct PlannedService {
 
 impl PlannedService {
     fn of(report: &Report) -> Self {
-        let mut seen = Self::default();
+        let mut planned = Self::default();
         for cluster in &report.clusters {
-            seen.is_known |= !cluster.services.is_empty()
+            planned.is_known |= !cluster.services.is_empty()
                 || cluster.lines.iter().any(Line::has_reason)
                 || cluster.error.is_some();
-            seen.obstacles.extend(cluster.error.clone());
-            seen.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
+            planned.obstacles.extend(cluster.error.clone());
+            planned.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
             for line in cluster.all_lines() {
                 if line.is_change() {
-                    seen.open += 1;
+                    planned.change_count += 1;
                 } else if line.is_unfinished() || line.outcome.is_held_back() {
-                    seen.obstacles.push(line.to_string());
+                    planned.obstacles.push(line.to_string());
                 }
             }
             for service in cluster.services.iter().filter(|service| service.unchanged > 0) {
-                seen.registered.push((service.place(), service.unchanged));
+                planned.registered.push((service.place(), service.unchanged));
             }
         }
-        seen
+        planned
     }
 
     fn has_reached(&self, state: AwaitedState) -> bool {
-        let is_quiet = self.open == 0 && self.obstacles.is_empty();
-        is_quiet && (state == AwaitedState::Registered) != self.registered.is_empty()
+        let is_settled = self.change_count == 0 && self.obstacles.is_empty();
+        is_settled && (state == AwaitedState::Registered) != self.registered.is_empty()
     }
 }
 
@@ -152,8 +153,8 @@ impl Display for PlannedService {
         if parts.is_empty() {
             parts.push("no instance is registered".to_owned());
         }
-        if self.open > 0 {
-            parts.push(format!("{} to make", count(self.open, "change")));
+        if self.change_count > 0 {
+            parts.push(format!("{} to make", count(self.change_count, "change")));
         }
         parts.extend(self.obstacles.iter().cloned());
         f.write_str(&parts.join("; "))
@@ -218,12 +219,12 @@ mod tests {
                 .map(|state| seen.has_reached(state));
             assert_eq!((reached, seen.to_string().as_str()), ([registered, empty], line));
         }
-        let looks = |looks: &[Value]| {
-            let mut waiting = WaitProgress::new(AwaitedState::Empty);
-            for services in looks {
-                waiting.look(&report(services, None));
+        let after_plans = |plans: &[Value]| {
+            let mut progress = WaitProgress::new(AwaitedState::Empty);
+            for services in plans {
+                progress.record_plan(&report(services, None));
             }
-            (waiting.is_reached, waiting.to_string())
+            (progress.is_reached, progress.to_string())
         };
         let never = "no instance is registered; no Service of this name asks for a name in Cloud Map: check its name and namespace";
         let gone = "no instance is registered";
@@ -232,7 +233,7 @@ mod tests {
             (vec![service(2, &none), none.clone()], gone),
             (vec![service(0, &none)], gone),
         ] {
-            assert_eq!(looks(&seen), (true, line.to_owned()), "{seen:?}");
+            assert_eq!(after_plans(&seen), (true, line.to_owned()), "{seen:?}");
         }
         let seen = seen(&service(1, &held), None);
         assert!(

@@ -7,13 +7,13 @@ use testbed::kubernetes::{ClusterIp, Export};
 
 impl Clusterset {
     pub(super) async fn one_export(&mut self) {
-        self.happens("blue exports web; amber, which AWS's controller serves, exports cart. What would a sync do?");
+        self.begin_step("blue exports web; amber, which AWS's controller serves, exports cart. What would a sync do?");
         self.blue.service(ClusterIp::new("shop", "web").port_of("TCP", "http", 80, 8080));
         pods(&self.blue, &["10.0.0.1", "10.0.0.2"]);
         self.blue.put(Export::new("shop", "web").created("2026-01-01T00:00:00Z").into());
         self.plan(&json!({ "action": "plan" })).await;
 
-        self.happens("The sync: web and cart are imports in blue and green, each with an IP of its own cluster.");
+        self.begin_step("The sync: web and cart are imports in blue and green, each with an IP of its own cluster.");
         self.sync().await;
         for cluster in [&self.blue, &self.green] {
             show_imports(cluster);
@@ -24,12 +24,12 @@ impl Clusterset {
         }
         println!();
 
-        self.happens("One pod of blue is not ready any more: a message about web, and it leaves green's slice.");
+        self.begin_step("One pod of blue is not ready any more: a message about web, and it leaves green's slice.");
         self.blue.pods("shop", "web", &[pod("10.0.0.1").not_ready(), pod("10.0.0.2")]);
         self.message_about_web().await;
         self.expect("green lacks the pod", addresses(&self.green, "web") == ["10.0.0.2"]);
 
-        self.happens("It is ready again, and returns.");
+        self.begin_step("It is ready again, and returns.");
         pods(&self.blue, &["10.0.0.1", "10.0.0.2"]);
         self.message_about_web().await;
         let both = addresses(&self.green, "web") == ["10.0.0.1", "10.0.0.2"];
@@ -44,7 +44,7 @@ impl Clusterset {
     }
 
     pub(super) async fn two_exports(&mut self) {
-        self.happens(
+        self.begin_step(
             "green exports web, too, with another port: each port leads to its own cluster.",
         );
         self.green.service(ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081));
@@ -66,7 +66,7 @@ impl Clusterset {
     }
 
     pub(super) async fn scaled_to_zero(&mut self) {
-        self.happens("web is scaled to zero in both: the imports and their IPs stay.");
+        self.begin_step("web is scaled to zero in both: the imports and their IPs stay.");
         let before = [ips(&self.blue), ips(&self.green)];
         pods(&self.blue, &[]);
         pods(&self.green, &[]);
@@ -80,7 +80,7 @@ impl Clusterset {
     }
 
     pub(super) async fn last_export_ends(&mut self) {
-        self.happens("The last export ends.");
+        self.begin_step("The last export ends.");
         self.blue.unexport("shop", "web");
         self.sync().await;
         self.expect("the import is gone", self.blue.service_import("shop", "web").is_none());

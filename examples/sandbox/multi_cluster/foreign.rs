@@ -1,5 +1,5 @@
-//! Everything that is not ours: instances in Cloud Map and objects in the clusters. People change some of it in the
-//! story, and the function none.
+//! Everything that is not ours: instances in Cloud Map and objects in the clusters. People change some of them in the
+//! story. The function must change none.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Clusterset;
 use testbed::cloud_map::ServiceKind;
 use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
-/// Each instance and object by its place and name.
+/// The foreign instances and objects, each by its service or cluster and its name.
 pub type Foreign = BTreeMap<String, Value>;
 
 const NAMESPACES: [&str; 2] = ["shop", "clusterset.shop-set"];
@@ -54,7 +54,7 @@ impl Clusterset {
         clusters.flat_map(objects).chain(self.instances()).collect()
     }
 
-    /// The things that are no more as they were, of those that are not ours.
+    /// The foreign instances and objects that have changed.
     pub(super) fn changed_since(&self, before: &Foreign) -> Vec<String> {
         let now = self.foreign();
         let changed = before.iter().filter(|(what, was)| now.get(*what) != Some(was));
@@ -92,7 +92,7 @@ fn objects(cluster: &KubernetesServer) -> Foreign {
                 continue;
             }
             if kind == "serviceexports" {
-                without_conditions(&mut object);
+                remove_conditions(&mut object);
             }
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             all.insert(format!("{} {kind} {name}", cluster.identity().name), object);
@@ -101,8 +101,8 @@ fn objects(cluster: &KubernetesServer) -> Foreign {
     all
 }
 
-/// The conditions of exports are written by the function, as the API has it.
-fn without_conditions(export: &mut Value) {
+/// Removes the conditions of an export, which the function writes according to the API.
+fn remove_conditions(export: &mut Value) {
     export["status"].take();
     for key in ["resourceVersion", "managedFields"] {
         export["metadata"][key].take();

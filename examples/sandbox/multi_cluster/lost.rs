@@ -1,5 +1,5 @@
-//! Cloud Map is away, in part and as a whole. Then green is lost: it is an orphan and becomes stale, and a purge takes
-//! out everything that it left in Cloud Map.
+//! Cloud Map is unavailable, in part and then completely. Then green is lost: it becomes an orphan and stale, and a
+//! purge removes everything of it from Cloud Map.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testbed::kubernetes::KubernetesServer;
 
 impl Clusterset {
     pub(super) async fn cloud_map_is_away(&mut self) {
-        self.happens("web has pods again, and Cloud Map refuses each registration: blue and green go on without it.");
+        self.begin_step("web has pods again, and Cloud Map refuses each registration: blue and green go on without it.");
         self.refuse(&["RegisterInstance"]);
         pods(&self.blue, &BOTH[..2]);
         pods(&self.green, &BOTH[2..]);
@@ -22,7 +22,7 @@ impl Clusterset {
         self.sandbox.cloud_map().heal();
         self.sync().await;
 
-        self.happens(
+        self.begin_step(
             "Cloud Map does not answer at all, and a pod of blue is replaced: blue and green follow, and amber's part stays.",
         );
         self.refuse(&["ListNamespaces", "ListServices", "ListInstances", "GetInstance"]);
@@ -61,7 +61,7 @@ impl Clusterset {
     }
 
     pub(super) async fn green_is_lost(&mut self) {
-        self.happens("EKS has no cluster green any more: its endpoints stay.");
+        self.begin_step("EKS has no cluster green any more: its endpoints stay.");
         self.sandbox.aws().eks.delete(&self.sandbox.cluster_arn("green"));
         self.green.stop();
         let answer = self.run(&event("direct-sync")).await;
@@ -70,7 +70,7 @@ impl Clusterset {
         self.settled().await;
         self.show_blue(&BOTH);
 
-        self.happens(
+        self.begin_step(
             "A quarter of an hour later green is stale. CLUSTERS does not name it any more: it is an orphan.",
         );
         self.clock.advance(Duration::from_mins(16));
@@ -84,11 +84,11 @@ impl Clusterset {
     }
 
     pub(super) async fn green_is_purged(&mut self) {
-        self.happens("green will not return. What would a purge do?");
+        self.begin_step("green will not return. What would a purge do?");
         let green = self.sandbox.cluster_arn("green");
         self.plan(&json!({ "action": "purge", "cluster": green })).await;
 
-        self.happens("Somebody confirms it: all that green left in Cloud Map goes.");
+        self.begin_step("Somebody confirms it: all that green left in Cloud Map goes.");
         self.complete(&json!({ "action": "purge", "cluster": green, "confirm": true })).await;
         self.show_blue(&BOTH);
         println!("   With the next sync its endpoints and its port leave the imports:");

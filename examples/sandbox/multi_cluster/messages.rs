@@ -1,5 +1,5 @@
-//! Messages in one batch, each about a cluster and a name of its own, and a message that reaches the Cloud Map of another
-//! account.
+//! Messages in one batch, each about a cluster and a name of its own, and a message that reaches the Cloud Map of
+//! another account.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const ACCOUNT: &str = "777788889999";
 
 impl Clusterset {
     pub(super) async fn one_batch_about_two_clusters(&mut self) {
-        self.happens("One batch has messages about another name of blue and about web of green: web keeps the pods of both.");
+        self.begin_step("One batch has messages about another name of blue and about web of green: web keeps the pods of both.");
         let record = |(id, body): (usize, Value)| {
             json!({
                 "messageId": id.to_string(), "body": body.to_string(), "eventSource": "aws:sqs",
@@ -27,7 +27,7 @@ impl Clusterset {
         self.expect_web_of_both();
         self.settled().await;
 
-        self.happens("By mistake the function gets the Cloud Map of another account, and a message about a name that nobody exports.");
+        self.begin_step("By mistake the function gets the Cloud Map of another account, and a message about a name that nobody exports.");
         let role = format!("arn:aws:iam::{ACCOUNT}:role/registry-writer");
         self.sandbox.role(&role, None);
         let elsewhere = self.sandbox.cloud_map_of("eu-central-1", ACCOUNT);

@@ -1,11 +1,12 @@
-//! Checks the rights in Cloud Map and Route 53. A recorder keeps the last outcome of each kind of call that the plan
-//! makes, and each kind gets one check. Reads that only some runs need are made once here, on an existing service or
+//! Checks the rights in Cloud Map and Route 53. The client records the last outcome of each kind of call during the
+//! plan, and each kind gets one check. Reads that only some runs need are made once here, on an existing service or
 //! with an id that does not exist: either shows whether IAM allows the call. Writes are not tested, since a test would
-//! change something; a check prints commands that simulate them in IAM. The commands contain the resource and the
-//! request's context, without which IAM denies every action of a role with conditional permissions.
+//! change something. Instead a check prints commands that simulate the writes in IAM. The commands contain the resource
+//! and the context of the request, without which IAM denies every action of a role with conditional permissions.
 //!
-//! A plan holds back Services that request DNS records without rights in Route 53; a check names them before the first
-//! sync. Rights for Route 53 health checks come from a stack of their own, and no setting tells whether it is deployed.
+//! A plan holds back Services that request DNS records without rights in Route 53, and a check names these Services
+//! before the first sync. The rights for Route 53 health checks come from a separate stack, and no setting shows
+//! whether it is deployed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -71,27 +72,29 @@ fn service_to_read(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     })
 }
 
-/// Makes each kind of read that has no outcome yet, only for the recorder.
-pub(super) async fn read_rest(cloud_map: &CloudMap, read: &Registry, dry_run: bool) {
+/// Makes each kind of read that has no recorded outcome yet.
+pub(super) async fn make_remaining_reads(cloud_map: &CloudMap, read: &Registry, dry_run: bool) {
     let answers = cloud_map.outcomes();
-    let is_unasked = |call: Call| !answers.contains_key(&call);
+    let has_no_outcome = |call: Call| !answers.contains_key(&call);
     if let Some((key, service)) = service_to_read(read) {
-        if is_unasked(Call::ListInstances) {
+        if has_no_outcome(Call::ListInstances) {
             _ = cloud_map.instances(&service.arn, &service.name).await;
         }
-        if is_unasked(Call::ListTagsForResource) {
+        if has_no_outcome(Call::ListTagsForResource) {
             _ = cloud_map.tags(&service.arn).await;
         }
-        if is_unasked(Call::GetService) {
+        if has_no_outcome(Call::GetService) {
             _ = cloud_map.namespace_of(service).await;
         }
-        if is_unasked(Call::GetInstance) {
+        if has_no_outcome(Call::GetInstance) {
             let present = service.instances.iter().flat_map(|instances| instances.keys()).next();
             let id = present.map_or(ABSENT_ID, String::as_str);
-            cloud_map.read_some(&mut service.clone(), &BTreeSet::from([id.to_owned()])).await;
+            cloud_map
+                .read_instances_by_id(&mut service.clone(), &BTreeSet::from([id.to_owned()]))
+                .await;
         }
         if let Some(namespace) = read.namespaces.get(&key.namespace)
-            && is_unasked(Call::DiscoverInstances)
+            && has_no_outcome(Call::DiscoverInstances)
         {
             _ = cloud_map.discover(namespace, &service.name).await;
         }

@@ -46,50 +46,51 @@ impl Invocation<'_> {
         }));
         checks.extend(self.settings.rules.allow_every_name().then(note_every_name));
         let connection = self.check_connection(cluster, &mut checks).await;
-        let asked = cloud_map::read(registry, &mut checks);
-        let read = self.in_time(cloud_map::NAME, "Cloud Map", asked).await;
+        let reading = cloud_map::read(registry, &mut checks);
+        let read = self.in_time(cloud_map::NAME, "Cloud Map", reading).await;
         let read = read.unwrap_or_else(|late| {
             checks.push(late);
             None
         });
         let Some(read) = read else { return checks };
-        let mut of_plan = Vec::new();
+        let mut plan_checks = Vec::new();
         if let Some(connection) = &connection {
-            let world = self.world(cluster, connection, registry);
-            let observed = self.deadline.until_stop(world.observe(&Selection::Everything)).await;
+            let cluster_run = self.cluster_run(cluster, connection, registry);
+            let observed =
+                self.deadline.until_stop(cluster_run.observe(&Selection::Everything)).await;
             let observed = observed.unwrap_or_else(|elapsed| Err(elapsed.into()));
             if let Some(observed) = passed(observed, "read", TRY_AGAIN, &mut checks) {
                 let plan = plan::plan(&observed);
                 cloud_map::check_unread(&plan, &mut checks);
-                of_plan.extend(peaks(&observed, &plan).iter().map(check_capacity));
-                of_plan.extend(cloud_map::check_dns_rights(&plan));
-                of_plan.extend(cloud_map::note_health_checks(&plan, &observed.registry));
+                plan_checks.extend(peaks(&observed, &plan).iter().map(check_capacity));
+                plan_checks.extend(cloud_map::check_dns_rights(&plan));
+                plan_checks.extend(cloud_map::note_health_checks(&plan, &observed.registry));
             }
         }
         let client = &registry.cloud_map;
-        let rest = cloud_map::read_rest(client, &read, self.settings.dry_run);
+        let rest = cloud_map::make_remaining_reads(client, &read, self.settings.dry_run);
         checks.extend(self.in_time(cloud_map::NAME, "Cloud Map", rest).await.err());
         cloud_map::check_calls(client.outcomes(), &read, self.settings, &mut checks);
-        checks.extend(of_plan);
+        checks.extend(plan_checks);
         let Some(connection) = connection else { return checks };
-        let of_clusterset =
+        let clusterset_checks =
             Box::pin(self.check_multi_cluster(cluster, &connection, registry, &mut checks));
-        if self.deadline.until_stop(of_clusterset).await.is_err() {
+        if self.deadline.until_stop(clusterset_checks).await.is_err() {
             checks.push(late("clusterset", "the rest of this check has no answer"));
         }
         checks
     }
 
-    /// Runs a step for at most half of the remaining time, so that later steps are tried too. The error is the failed
-    /// check.
+    /// Runs a step for at most half of the remaining time, so that later steps get a turn. `service` is the service
+    /// that the step calls. The error is the failed check.
     async fn in_time<T>(
         &self,
         name: &'static str,
-        asked: &str,
+        service: &str,
         step: impl Future<Output = T>,
     ) -> Result<T, Check> {
         let done = self.deadline.half(step).await;
-        done.map_err(|_| late(name, &format!("{asked} did not answer in time")))
+        done.map_err(|_| late(name, &format!("{service} did not answer in time")))
     }
 
     async fn identity(&self, cluster: &Cluster) -> Check {
@@ -118,8 +119,8 @@ fn passed<T, E: Error>(
     step.map_err(|error| checks.push(Check::failed(name, chain(&error), fix))).ok()
 }
 
-/// A note about settings that have no effect or contradict each other. Only the guard's warning gets a fix: the other
-/// warnings contain theirs.
+/// A note about settings that have no effect or contradict each other. Only the guard's warning gets a fix, since the
+/// other warnings already contain one.
 fn check_warning(warning: String, guard: Guard) -> Check {
     let is_of_guard = guard.mismatch().is_some_and(|mismatch| mismatch == warning);
     let fix = "set GUARD_WAIT to at least a sixth of SCHEDULE_MINUTES";
@@ -316,7 +317,7 @@ impl Checkup {
 
 impl Checkup {
     /// Replaces the checks of each cluster by their number and the number that failed.
-    pub fn leave_counts(&mut self) {
+    pub fn keep_only_counts(&mut self) {
         for ClusterCheckup { checks, .. } in &mut self.clusters {
             let failed = checks.iter().filter(|check| check.has_failed()).count();
             let counted = format!("{failed} of {} failed", count(checks.len(), "check"));
@@ -395,7 +396,7 @@ mod answer_tests {
         checks.push(Check::failed("route", "no answer", "allow 443"));
         let cluster = ClusterCheckup { cluster: "blue".to_owned(), checks };
         let mut checkup = Checkup::new(vec![cluster]);
-        crate::report::fit(&mut checkup, Checkup::leave_counts);
+        crate::report::cut_if_too_large(&mut checkup, Checkup::keep_only_counts);
         assert!(!checkup.ok);
         insta::assert_snapshot!(checkup.to_string(), @r"
         cluster blue

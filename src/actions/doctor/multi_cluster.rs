@@ -48,7 +48,7 @@ impl Invocation<'_> {
     ) {
         let direction = self.settings.multi_cluster_of(cluster);
         if direction == MultiCluster::Off {
-            checks.extend(self.left_behind(&connection.cluster.arn, registry).await);
+            checks.extend(self.note_remaining_records(&connection.cluster.arn, registry).await);
             return;
         }
         let kubernetes = &connection.kubernetes;
@@ -74,20 +74,26 @@ impl Invocation<'_> {
             Check::ok("imports", format!("has {}", count(imports, "ServiceImport")))
         }));
         // A cluster that only imports publishes only its cluster record.
-        let name = if joined.exports() { "exports" } else { "clusterset" };
+        let name = if joined.is_exporting() { "exports" } else { "clusterset" };
         match joined.export(registry, &Selection::Everything, drop).await {
-            Ok(Some(exported)) if joined.exports() => check_exports(&exported, &joined, checks),
+            Ok(Some(exported)) if joined.is_exporting() => {
+                check_exports(&exported, &joined, checks)
+            }
             Ok(_) => {}
             Err(refused) => checks.push(failed(name, &(&refused).into())),
         }
-        if let Some(read) = registry.known().await {
+        if let Some(read) = registry.whole_registry().await {
             check_registry(&joined, &read, checks);
         }
     }
 
     /// Returns a note if the cluster no longer takes part in a clusterset but still has records in Cloud Map.
-    async fn left_behind(&self, arn: &ClusterArn, registry: &SharedRegistry) -> Option<Check> {
-        let read: Registry = registry.known().await?;
+    async fn note_remaining_records(
+        &self,
+        arn: &ClusterArn,
+        registry: &SharedRegistry,
+    ) -> Option<Check> {
+        let read: Registry = registry.whole_registry().await?;
         let id = &self.settings.owner_id;
         let is_ours =
             |owner: &Owner| owner.id == *id && owner.cluster == *arn && owner.flow == Flow::Exports;
@@ -96,7 +102,7 @@ impl Invocation<'_> {
         let (member, view) = members.find(|(_, view)| view.owner().is_some_and(is_ours))?;
         let detail = format!(
             "MULTI_CLUSTER is off for this cluster, and its records under the id {member} stay in Cloud Map, with {}: other clusters still import them",
-            count(view.exports(), "export")
+            count(view.export_count(), "export")
         );
         let fix = format!(
             "switch it on again, or end it: {{\"action\":\"purge\",\"cluster\":\"{arn}\"}}"
@@ -132,13 +138,13 @@ async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<b
 
 fn check_member(member: &Member) -> Vec<Check> {
     let Member { cluster, clusterset } = member;
-    let is = Check::ok("clusterset", format!("member {cluster} of {clusterset}"));
+    let membership = Check::ok("clusterset", format!("member {cluster} of {clusterset}"));
     let has_two_labels = cluster.as_str().contains('.').then(|| {
         let detail = format!("the cluster id {cluster} has two labels: CoreDNS has no names of single pods under it");
         let fix = "if clients need the names of a StatefulSet's pods, purge the cluster and give it an id of one label";
         Check::note("clusterset", detail, fix)
     });
-    [is].into_iter().chain(has_two_labels).collect()
+    [membership].into_iter().chain(has_two_labels).collect()
 }
 
 /// The failed check of an obstacle. Its fix is a retry if the obstacle is an error, otherwise a section of the
@@ -191,11 +197,13 @@ fn check_ports(exported: &PublishedExports, joined: &JoinedCluster<'_>) -> Optio
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
     let mut ports = BTreeSet::new();
     for (export, endpoints) in endpoints {
-        let led_to = endpoints
+        let exported_endpoints = endpoints
             .iter()
             .flat_map(|endpoint| attributes::endpoints_of(export, endpoint, joined.arn().region()));
         ports.extend(
-            led_to.filter_map(|endpoint| endpoint.port).map(|port| (port.protocol, port.number)),
+            exported_endpoints
+                .filter_map(|endpoint| endpoint.port)
+                .map(|port| (port.protocol, port.number)),
         );
     }
     (!ports.is_empty()).then(|| {
@@ -297,6 +305,7 @@ const ADMISSION_FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1
 const NOT_IN_FORCE: &str = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
 const NAMESPACE: &str = "default";
 const PROBE: &str = "cloud-map-sync-doctor";
+
 /// Checks whether the admission policy is in force for the function's identity.
 async fn check_admission(kubernetes: &Kubernetes) -> Check {
     match is_foreign_import_refused(kubernetes).await {

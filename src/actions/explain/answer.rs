@@ -1,6 +1,6 @@
-//! The answer of `explain`: the annotations of one Service, then each [`ExplainedName`] with the fate of each endpoint
-//! and the instances that clients discover, then the export and import of the Service's name, if the cluster is in a
-//! clusterset.
+//! The answer of `explain`: the annotations of one Service, and each [`ExplainedName`] with the fate of each endpoint
+//! and the instances that clients discover. If the cluster is in a clusterset, the answer also has the export and the
+//! import of the Service's name.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -14,7 +14,7 @@ use crate::model::{
     EndpointLine, Fate, Flow, Line, NamespaceKind, Outcome, Place, PublishedService, ServiceRef,
     join_or,
 };
-use crate::publish::plan::{Found, Observation, Plan};
+use crate::publish::plan::{NameWithFates, Observation, Plan};
 use crate::report::count;
 
 /// The registration of a Service, with the reasons.
@@ -38,7 +38,7 @@ pub struct Explanation {
     pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
     pub held_back: Vec<Line>,
-    /// Set if the answer was reduced to counts for Lambda's response limit. Tells the user what to run instead.
+    /// The action to run instead. `None` unless the answer was reduced to counts because of Lambda's response limit.
     pub cut: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Explanation {
         }
     }
 
-    /// Adds that the cluster has no such Service: a problem only if the name is neither exported nor imported.
+    /// Adds that the cluster has no such Service. This is a problem only if the clusterset does not have the name.
     pub(super) fn add_absence(&mut self, is_in_clusterset: bool) {
         self.facts.push(if is_in_clusterset {
             Check::ok("service", "none of this name in this cluster")
@@ -95,20 +95,20 @@ impl Explanation {
         });
     }
 
-    /// Adds the clusterset's part and sets `ok`. If the Service has names in Cloud Map and the clusterset is not known
-    /// to have its name, the part is added only if it shows why: an obstacle of the cluster, or a member that was not
-    /// read. It then does not affect `ok`.
+    /// Adds the clusterset's part and sets `ok`. If the Service claims names and the clusterset is not known to have
+    /// the Service's name, adds the part only if it shows why: an obstacle of the cluster, or a member that was not
+    /// read. The part then does not affect `ok`.
     pub(super) fn conclude(self, clusterset: Option<ClustersetExplanation>) -> Self {
         let is_relevant =
             |clusterset: &ClustersetExplanation| clusterset.has_name() || self.names.is_empty();
         let clusterset = clusterset.filter(|clusterset| {
             is_relevant(clusterset) || clusterset.member.is_none() || clusterset.may_have_name()
         });
-        let mut of_clusterset = clusterset.iter().filter(|clusterset| is_relevant(clusterset));
+        let mut relevant = clusterset.iter().filter(|clusterset| is_relevant(clusterset));
         let ok = is_ok(&self.facts, &[])
             && self.held_back.is_empty()
             && self.names.iter().all(ExplainedName::is_ok)
-            && of_clusterset.all(|clusterset| {
+            && relevant.all(|clusterset| {
                 is_ok(&clusterset.facts, &clusterset.endpoints) && clusterset.held_back.is_empty()
             });
         Self { ok, clusterset, ..self }
@@ -148,11 +148,11 @@ impl Explanation {
     pub(super) fn add_name(
         &mut self,
         observation: &Observation,
-        found: Found,
+        found: NameWithFates,
         plan: &Plan,
         discovery: Option<Discovery>,
     ) {
-        let Found { place, kind, is_holder, endpoints, remarks } = found;
+        let NameWithFates { place, kind, is_holder, endpoints, remarks } = found;
         let (name, claim) = match (observation.owner.flow, is_holder) {
             (Flow::Annotations, true) => ("claim", "this Service holds the name"),
             (Flow::Annotations, false) => ("claim", "another Service holds the name"),
@@ -170,9 +170,9 @@ impl Explanation {
         facts.extend(
             remarks.into_iter().map(|remark| Check::new(CheckOutcome::Note, "note", remark)),
         );
-        let of_place =
+        let under_name =
             plan.held_back.iter().filter(|held_back| held_back.place.as_ref() == Some(&place));
-        let own = of_place.filter(|held_back| held_back.service == self.service);
+        let own = under_name.filter(|held_back| held_back.service == self.service);
         let held_back = own.cloned().map(Line::from).collect();
         let namespace = place.namespace.clone();
         let name = place.name.clone();
@@ -202,7 +202,7 @@ fn is_ok(facts: &[Check], endpoints: &[EndpointLine]) -> bool {
 
 impl Explanation {
     /// Replaces each list of endpoints by their number and the number left out, and drops the held-back lines.
-    pub fn leave_counts(&mut self) {
+    pub fn keep_only_counts(&mut self) {
         for name in &mut self.names {
             name.facts.push(counted(&std::mem::take(&mut name.endpoints)));
             name.held_back.clear();
@@ -262,18 +262,20 @@ fn cloud_map_service(
     only_host_names: bool,
 ) -> Check {
     let namespace = observation.registry.namespaces.get(&place.key.namespace);
-    let of = match namespace.map(|namespace| namespace.kind) {
+    let namespace_kind = match namespace.map(|namespace| namespace.kind) {
         Some(NamespaceKind::Dns) => "a DNS namespace",
         Some(NamespaceKind::Http) => "an HTTP namespace",
         None => "a namespace that does not exist yet",
     };
     let id = &place.key.namespace;
     let detail = match kind {
-        Some(kind) => format!("{kind}, in {of} ({id})"),
+        Some(kind) => format!("{kind}, in {namespace_kind} ({id})"),
         None if only_host_names => format!(
-            "does not exist yet, in {of} ({id}); not created, since all EndpointSlices have addressType FQDN"
+            "does not exist yet, in {namespace_kind} ({id}); not created, since all EndpointSlices have addressType FQDN"
         ),
-        None => format!("does not exist yet, in {of} ({id}); created with the first instance"),
+        None => format!(
+            "does not exist yet, in {namespace_kind} ({id}); created with the first instance"
+        ),
     };
     Check::ok("service", detail)
 }
@@ -344,7 +346,7 @@ fn format_counts(by_health: &BTreeMap<String, usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fit;
+    use crate::report::cut_if_too_large;
 
     #[test]
     fn an_explanation_that_is_too_large_has_the_number_of_endpoints() {
@@ -369,7 +371,7 @@ mod tests {
         let mut explanation = Explanation::new("blue", &ServiceRef::new("shop", "web"));
         explanation.names.push(name);
         let mut explanation = explanation.conclude(None);
-        fit(&mut explanation, Explanation::leave_counts);
+        cut_if_too_large(&mut explanation, Explanation::keep_only_counts);
         insta::assert_snapshot!(explanation, @r"
         service shop/web in cluster blue
           shop.local/web

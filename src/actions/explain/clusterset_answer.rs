@@ -64,7 +64,7 @@ impl ClustersetExplanation {
         answer
     }
 
-    /// Whether the name is exported or imported, or has endpoints left in an import or in Cloud Map.
+    /// Whether the name is exported or imported, or still has endpoints in an import or in Cloud Map.
     pub fn has_name(&self) -> bool {
         self.exported || self.imported || !self.endpoints.is_empty()
     }
@@ -84,7 +84,7 @@ impl ClustersetExplanation {
 
     /// Adds the conditions of the export, and the conditions that a sync would write.
     fn add_export(&mut self, facts: &ClustersetInputs<'_>) {
-        if !facts.joined.exports() {
+        if !facts.joined.is_exporting() {
             let detail = "this cluster does not export (MULTI_CLUSTER is import)";
             return self.add(CheckOutcome::Ok, "export", detail);
         }
@@ -102,10 +102,10 @@ impl ClustersetExplanation {
         }
         let merged = facts.known.named.merged_of_all();
         let outcome = own_exports.and_then(|exported| exported.outcomes.get(facts.name));
-        let to_come = outcome.and_then(|outcome| {
+        let planned = outcome.and_then(|outcome| {
             conditions_to_apply(export, outcome, merged.as_deref(), facts.joined.invocation.now)
         });
-        for condition in to_come.unwrap_or_default() {
+        for condition in planned.unwrap_or_default() {
             let is_same = |other: &&Condition| {
                 (&other.type_, &other.status, &other.reason)
                     == (&condition.type_, &condition.status, &condition.reason)
@@ -131,9 +131,9 @@ impl ClustersetExplanation {
         let made = imported.imports.values().flat_map(|import| &import.made);
         let planned: Vec<&Change> = made.map(|made| &made.change).collect();
         let plans_import = |write: Write| {
-            let mut of_kind =
+            let mut import_changes =
                 planned.iter().filter(|change| change.object.kind == Kind::ServiceImport);
-            of_kind.any(|change| change.write == write)
+            import_changes.any(|change| change.write == write)
         };
         let changes_endpoints = plans_import(Write::Delete)
             || planned.iter().any(|change| change.object.kind == Kind::EndpointSlice);

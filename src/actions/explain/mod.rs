@@ -1,5 +1,5 @@
-//! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads everything that a
-//! sync of the Service would read, plans, and calls DiscoverInstances as a client would. Nothing is written.
+//! The action `explain`: the state of one Service in Cloud Map, with the reasons. It reads everything that a sync of
+//! the Service would read, plans the sync, and calls DiscoverInstances as a client would. It writes nothing.
 //!
 //! If the cluster is in a clusterset, `explain` also covers the export and import of the Service's name in this
 //! cluster. It reads the exports of the name in every cluster that the function serves, and in Cloud Map, and plans the
@@ -18,8 +18,8 @@ use crate::import::sources::{Members, MergedName};
 use crate::kubernetes::{Service, is_headless, services};
 use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
-use crate::publish::observe::{self, SharedRegistry, World};
-use crate::publish::plan::{self, Found, Observation, Plan};
+use crate::publish::observe::{self, ClusterRun, SharedRegistry};
+use crate::publish::plan::{self, NameWithFates, Observation, Plan};
 use crate::reconcile::{
     CONCURRENT_CLUSTERS, Clusterset, Error, Invocation, JoinedCluster, unread_line,
 };
@@ -28,7 +28,7 @@ use crate::settings::Cluster;
 pub use answer::{Discovery, ExplainedName, Explanation};
 pub use clusterset_answer::{ClustersetExplanation, ExporterLine};
 
-/// The observation of a Service, from its annotations or from its export, and the plan made from it.
+/// The observation of a Service, from its annotations or from its export, and the plan from that observation.
 type Planned = (Observation, Plan);
 
 impl Invocation<'_> {
@@ -42,7 +42,7 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
-        let explained = self.connected(cluster, async |connection| {
+        let explained = self.with_connection(cluster, async |connection| {
             let read =
                 connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
             let in_clusterset = self.explain_clusterset(cluster, registry, service);
@@ -71,8 +71,8 @@ impl Invocation<'_> {
                     );
                     explanation.add_address(read, true);
                     if is_headless(read) && claims.is_some() {
-                        let world = self.world(cluster, connection, registry);
-                        annotated = Some(planned(&world, service).await?);
+                        let cluster_run = self.cluster_run(cluster, connection, registry);
+                        annotated = Some(planned(&cluster_run, service).await?);
                     }
                 }
             }
@@ -85,9 +85,12 @@ impl Invocation<'_> {
     }
 }
 
-async fn planned(world: &World<'_>, service: &ServiceRef) -> Result<Planned, observe::Error> {
-    let observed = world.observe(&Selection::service(service.clone())).await?;
-    let plan = plan::explained(&observed, service);
+async fn planned(
+    cluster_run: &ClusterRun<'_>,
+    service: &ServiceRef,
+) -> Result<Planned, observe::Error> {
+    let observed = cluster_run.observe(&Selection::service(service.clone())).await?;
+    let plan = plan::plan_with_fates(&observed, service);
     Ok((observed, plan))
 }
 
@@ -97,7 +100,7 @@ async fn add_names(
     registry: &SharedRegistry,
     (observed, plan): &Planned,
 ) {
-    for found in plan::found(observed, plan, &explanation.service) {
+    for found in plan::names_with_fates(observed, plan, &explanation.service) {
         let discovery = discover(registry, observed, &found).await;
         explanation.add_name(observed, found, plan, discovery);
     }
@@ -109,7 +112,7 @@ async fn add_names(
 async fn discover(
     registry: &SharedRegistry,
     observation: &Observation,
-    Found { place, kind, .. }: &Found,
+    NameWithFates { place, kind, .. }: &NameWithFates,
 ) -> Option<Discovery> {
     (*kind)?;
     let namespace = observation.registry.namespaces.get(&place.key.namespace)?;
@@ -138,8 +141,8 @@ struct ClustersetInputs<'a> {
     joined: &'a JoinedCluster<'a>,
     own_exports: Option<&'a PublishedExports>,
     known: &'a MergedName,
-    /// The members whose exports the import is built from: as the import's plan used them, or as read if there is no
-    /// plan.
+    /// The exports that the import is built from, as the plan of the import used them. Without a plan, as they were
+    /// read.
     sources: &'a Sources,
     members: &'a Members<'a>,
 }
@@ -219,15 +222,15 @@ impl Invocation<'_> {
     ) -> Result<ClustersetPart, Box<Line>> {
         let own = &joined.member;
         let own_exports = joined.export(registry, &joined.selection, drop).await?;
-        let exported = own_exports.as_ref().filter(|_| joined.exports());
+        let exported = own_exports.as_ref().filter(|_| joined.is_exporting());
         let clusterset = self.read_clusterset(joined, registry, exported).await;
         if let Some(problem) = &clusterset.in_cloud_map.problem {
             return Err(Box::new(Line::unreadable(problem.clone())));
         }
         let members = clusterset.members(&own.clusterset, self);
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
-        let holders = present.map(|present| present.clusters()).unwrap_or_default();
-        let known = &joined.merged_name(&members, name, &holders);
+        let in_import = present.map(|present| present.clusters()).unwrap_or_default();
+        let known = &joined.merged_name(&members, name, &in_import);
         // A plan writes no object, so there is nothing to read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let mut imported = joined.import(&members, true, &read_again).await;

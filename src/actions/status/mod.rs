@@ -86,7 +86,7 @@ pub struct Status {
     /// The ARNs of the selected clusters.
     pub clusters: Vec<String>,
     pub registries: Vec<RegistryStatus>,
-    /// The total counts and a hint, if the answer was reduced because it exceeded Lambda's response limit.
+    /// The total counts and a hint. `None` unless the answer was reduced because of Lambda's response limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -161,15 +161,15 @@ pub type Split = [usize; 5];
 impl Status {
     /// The status of these registries.
     pub fn new(owner: &str, clusters: Vec<String>, registries: Vec<RegistryStatus>) -> Self {
-        let read = |service: &ServiceStatus| service.unreadable.is_none();
-        let whole = |registry: &RegistryStatus| {
+        let is_read = |service: &ServiceStatus| service.unreadable.is_none();
+        let is_complete = |registry: &RegistryStatus| {
             let mut members =
                 registry.clustersets.iter().flat_map(|clusterset| &clusterset.members);
             registry.error.is_none()
-                && registry.services.iter().all(read)
+                && registry.services.iter().all(is_read)
                 && members.all(|member| !member.unread)
         };
-        let ok = registries.iter().all(whole);
+        let ok = registries.iter().all(is_complete);
         Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
     }
 
@@ -255,20 +255,20 @@ impl ServiceStatus {
 }
 
 /// The party that registered an instance, its name, and the `OWNER_ID` in the instance's marks, as far as known.
-fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option<String>) {
-    if let Some((owner, cluster)) = attributes::marked(of_instance) {
+fn party(id: &str, instance: &Attributes) -> (ShareOf, Option<String>, Option<String>) {
+    if let Some((owner, cluster)) = attributes::marked(instance) {
         return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
     }
-    let by = match of_instance.likely_owner(id) {
+    let by = match instance.likely_owner(id) {
         Foreign::Ecs => ShareOf::Ecs,
         Foreign::OtherCluster | Foreign::Export => ShareOf::OtherCluster,
         Foreign::McsController => ShareOf::McsController,
         Foreign::AppMesh => ShareOf::AppMesh,
         Foreign::Unknown => ShareOf::Unknown,
     };
-    let service = of_instance.get("ECS_SERVICE_NAME").filter(|_| by == ShareOf::Ecs);
+    let service = instance.get("ECS_SERVICE_NAME").filter(|_| by == ShareOf::Ecs);
     let name = service.map(|service| {
-        let cluster = of_instance.get("ECS_CLUSTER_NAME").unwrap_or("default");
+        let cluster = instance.get("ECS_CLUSTER_NAME").unwrap_or("default");
         format!("{cluster}/{service}")
     });
     (by, name, None)
@@ -276,7 +276,7 @@ fn party(id: &str, of_instance: &Attributes) -> (ShareOf, Option<String>, Option
 
 impl Status {
     /// Replaces the services and members by the totals of services and of instances by party.
-    pub fn leave_counts(&mut self) {
+    pub fn keep_only_counts(&mut self) {
         let summary = self.summary();
         for registry in &mut self.registries {
             registry.services.clear();
@@ -347,7 +347,7 @@ impl MemberStatus {
         let owner = view.owner();
         let run_by = match owner {
             Some(_) => RunBy::Installation,
-            None if view.of_aws.is_empty() => RunBy::Unknown,
+            None if view.aws_names.is_empty() => RunBy::Unknown,
             None => RunBy::McsController,
         };
         Self {
@@ -357,7 +357,7 @@ impl MemberStatus {
             cluster: owner.map(|owner| owner.cluster.to_string()),
             heartbeat: view.heartbeat().map(|time| time.to_string()),
             age: view.heartbeat().map(|time| age(time, now)),
-            exports: view.exports(),
+            exports: view.export_count(),
             ready_endpoints: view.ready_endpoints(),
             unread: view.records.unread.is_some(),
             problems: view.problems().take(PROBLEMS).collect(),
@@ -383,7 +383,7 @@ impl MemberStatus {
 #[cfg(test)]
 mod size {
     use super::*;
-    use crate::report::fit;
+    use crate::report::cut_if_too_large;
 
     #[test]
     fn a_status_that_is_too_large_has_the_counts() {
@@ -397,7 +397,7 @@ mod size {
         let services = (0..100_000).map(service).collect();
         let registry = RegistryStatus { services, ..RegistryStatus::default() };
         let mut status = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
-        fit(&mut status, Status::leave_counts);
+        cut_if_too_large(&mut status, Status::keep_only_counts);
         assert!(status.registries[0].services.is_empty());
         insta::assert_snapshot!(status, @"100000 services: 200000 ECS; the status is too large for a Lambda response, so it has only the counts: select a cluster");
     }

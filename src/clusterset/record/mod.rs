@@ -2,8 +2,8 @@
 //! record is an instance without an address. It is in an HTTP namespace of the clusterset, in the Cloud Map service
 //! that has the cluster id as its name. AWS's controllers ignore it, since it has no `CLUSTERSET_ID`.
 //!
-//! A Service is exported while its record is registered. An unreadable record is therefore never treated as a missing
-//! one: [`read`] returns an error that names it, and the import stays unchanged.
+//! A Service is exported while its record is registered. An unusable record is therefore never treated as a missing
+//! one: [`read`] returns an error that names the record, and the import stays unchanged.
 
 #[cfg(test)]
 mod tests;
@@ -149,12 +149,12 @@ fn service_of(attributes: &Attributes) -> Option<ServiceRef> {
     service.can_exist().then_some(service)
 }
 
-// The cluster record: the installation and the cluster that hold the cluster id, and the time of the last sync.
+// The cluster record: the installation and the cluster that own the cluster id, and the time of the last sync.
 
 /// The record of a member about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
-    /// The installation and the cluster that hold the cluster id.
+    /// The installation and the cluster that own the cluster id.
     pub owner: Owner,
     pub clusterset: ClustersetId,
     /// The time of the last full sync that read the cluster completely. It may lag by some minutes.
@@ -216,7 +216,7 @@ pub struct ExportRecord {
     /// The exporting installation and cluster.
     pub owner: Owner,
     pub service: ServiceRef,
-    /// The export, with all properties. If an export has none, the API's defaults are written.
+    /// The export with all properties. A property that it lacks is written with the API's default.
     pub export: Export,
     /// Whether Cloud Map has no endpoint of the export. The Cloud Map service of the endpoints may then not exist.
     pub is_empty: bool,
@@ -355,8 +355,9 @@ fn read_json(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
     let ports = json.ports.into_iter().enumerate().map(|(index, port)| port.read(index));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let affinity = json.session_affinity.unwrap_or_else(|| "None".to_owned());
-    let known = [SessionAffinity::None, SessionAffinity::ClientIp(json.session_affinity_timeout)];
-    let known = known.into_iter().find(|known| known.as_str() == affinity);
+    let timeout = json.session_affinity_timeout;
+    let affinities = [SessionAffinity::None, SessionAffinity::ClientIp(timeout)];
+    let known = affinities.into_iter().find(|known| known.as_str() == affinity);
     let field = "sessionAffinity".to_owned();
     let session_affinity = known.ok_or(Problem::Invalid { field, value: affinity })?;
     Ok(Export {
@@ -445,8 +446,8 @@ fn join_pieces(attributes: &Attributes) -> Result<String, Problem> {
     EXPORT.iter().take(last + 1).map(piece).collect()
 }
 
-// The labels and annotations that an export states and an import can have. No API server has validated those in a
-// ServiceExport or a record, and one invalid text would make it refuse the whole object.
+// The labels and annotations that an export states and an import can have. No API server has validated those of a
+// ServiceExport or a record, and the API server refuses a whole ServiceImport for one invalid text.
 
 /// The number of keys that a message names.
 const NAMED: usize = 10;
@@ -461,7 +462,8 @@ pub fn is_annotation(key: &str) -> bool {
     is_label_key(&key.to_lowercase())
 }
 
-/// Returns a sentence about the labels and annotations that imports lack, since Kubernetes does not accept them.
+/// Returns a sentence about the labels and annotations of an export that Kubernetes does not accept, so that imports
+/// lack them. `None` if there are none.
 pub fn left_out_metadata(properties: &Properties) -> Option<String> {
     let labels = properties.labels.iter().filter(|(key, value)| !is_label(key, value));
     let labels: Vec<&String> = labels.map(|(key, _)| key).collect();

@@ -120,10 +120,10 @@ fn lines_that_change_no_registration_are_ignored() {
     let mut own = event("patch", &service);
     own["user"] = json!({"username": "role", "groups": ["cloud-map-sync", "system:authenticated"]});
     let pod = json!({"resource": "pods", "namespace": "shop", "name": "web-1", "apiVersion": "v1"});
-    let mut of_knative = service.clone();
-    of_knative["apiGroup"] = json!("serving.knative.dev");
+    let mut knative_service = service.clone();
+    knative_service["apiGroup"] = json!("serving.knative.dev");
     let rows = [
-        event("patch", &of_knative),
+        event("patch", &knative_service),
         event("get", &service),
         event("watch", &slice(None)),
         event("patch", &status),

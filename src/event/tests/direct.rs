@@ -63,7 +63,7 @@ fn an_adoption_is_a_plan_until_it_is_confirmed() {
     ];
     for (payload, owner, confirm) in rows {
         let command = parse(&payload).expect("a command");
-        assert_eq!((command.owner.as_deref(), command.confirm), (owner, confirm), "{payload}");
+        assert_eq!((command.owner.as_deref(), command.is_confirmed), (owner, confirm), "{payload}");
     }
 }
 
@@ -101,7 +101,10 @@ fn only_a_whole_cluster_is_confirmed() {
 #[test]
 fn a_purge_names_its_cluster_and_nothing_inside_it() {
     let command = parse(&json!({"action": "purge", "cluster": "blue", "confirm": true}));
-    assert_eq!(command.map(|it| (it.scope.to_string(), it.confirm)), Ok(("blue".into(), true)));
+    assert_eq!(
+        command.map(|it| (it.scope.to_string(), it.is_confirmed)),
+        Ok(("blue".into(), true))
+    );
     let error = parse(&json!({"action": "purge", "confirm": true})).expect_err("no cluster");
     assert_eq!(
         error.to_string(),

@@ -96,7 +96,7 @@ impl Clustersets<'_> {
         self.invocation.clusterset(joined.cluster, silent)
     }
 
-    /// Reads the present exports of one name for an importer. Returns `None` if Cloud Map cannot be read.
+    /// Reads the exports of one name again for an importer. Returns `None` if Cloud Map cannot be read.
     async fn read_again(
         &self,
         set: &Clusterset,
@@ -127,8 +127,8 @@ impl Clustersets<'_> {
         };
         let mut parts = Parts::new();
         present.add_parts(&name, &served, &mut parts);
-        let standing = ImportedParts { clusterset, served: &served, parts };
-        let read = self.registry(importer).read_clusterset(selection.names(), standing).await;
+        let imported = ImportedParts { clusterset, served: &served, parts };
+        let read = self.registry(importer).read_clusterset(selection.names(), imported).await;
         if let Some(problem) = read.problem {
             tracing::warn!("{name} not read again: {problem}");
             return None;

@@ -18,16 +18,16 @@ use crate::report::Mode;
 pub(super) type Join<'a> = (usize, Result<JoinedCluster<'a>, Box<Line>>);
 
 impl Function {
-    /// Joins the clusters that take part and that `is_meant` selects, in the order in which they answer. Does not
-    /// contact a cluster that did not answer lately, unless the run is about this cluster or is a plan.
+    /// Joins the clusters that take part and that `is_included` selects, in the order in which they answer. Does not
+    /// contact a silent cluster, unless the run is about this cluster or is a plan.
     pub(super) fn joins<'a>(
         &'a self,
         invocation: &'a Invocation<'a>,
         selections: &'a Selections,
-        is_meant: impl Fn(usize) -> bool,
+        is_included: impl Fn(usize) -> bool,
     ) -> impl Stream<Item = Join<'a>> {
         let importers = self.importers(selections).into_iter();
-        let importers = importers.filter(|(index, _)| is_meant(*index)).collect();
+        let importers = importers.filter(|(index, _)| is_included(*index)).collect();
         let joins = shuffle(invocation.now, importers).into_iter().map(
             move |(index, selection)| async move {
                 let may_wait = selections.of(index).is_some() || invocation.mode == Mode::Plan;
@@ -35,10 +35,10 @@ impl Function {
                     return Some((index, Err(obstacle)));
                 }
                 let cluster = &self.settings.clusters[index];
-                let asked = Instant::now();
+                let contacted = Instant::now();
                 let joined = invocation.join(cluster, &selection).await?;
                 let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_unfinished());
-                self.silent.note(index, asked, has_failed);
+                self.silent.record(index, contacted, has_failed);
                 Some((index, joined))
             },
         );
@@ -47,25 +47,25 @@ impl Function {
     }
 }
 
-// The silent clusters: those that did not answer lately. A sync of another cluster's exports does not wait for them
-// again. They import these exports in their next full sync, as if they had failed in this run. The silent clusters are
-// known only to this process, for some minutes, and no plan depends on them.
+// The silent clusters: those that recently failed after a long wait. A sync of another cluster's exports does not wait
+// for them again. They import these exports in their next full sync, as if they had failed in this run. Only this
+// process knows the silent clusters, for some minutes, and no plan depends on them.
 
-/// The shortest failure that makes a cluster silent. A faster failure delays nothing, so a cluster that denies a right
-/// is contacted in each run.
-const LONG: Duration = Duration::from_secs(2);
+/// The shortest time until a failure that makes a cluster silent. A faster failure delays nothing, so a cluster that
+/// denies a permission is contacted in each run.
+const SLOW_FAILURE: Duration = Duration::from_secs(2);
 /// How long a cluster stays silent, unless its full sync contacts it before.
-const ASKED_AGAIN_AFTER: Duration = Duration::from_mins(5);
+const RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// The time of the last failure of each silent cluster, by its index in the settings.
 #[derive(Debug, Default)]
 pub(in crate::function) struct UnresponsiveClusters(Mutex<BTreeMap<usize, Instant>>);
 
 impl UnresponsiveClusters {
-    /// Records whether a cluster failed that was contacted at `asked`.
-    fn note(&self, index: usize, asked: Instant, has_failed: bool) {
+    /// Records whether a cluster failed that was contacted at the time `contacted`.
+    fn record(&self, index: usize, contacted: Instant, has_failed: bool) {
         let mut silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if has_failed && asked.elapsed() >= LONG {
+        if has_failed && contacted.elapsed() >= SLOW_FAILURE {
             silent.insert(index, Instant::now());
         } else {
             silent.remove(&index);
@@ -76,11 +76,11 @@ impl UnresponsiveClusters {
     fn obstacle(&self, index: usize) -> Option<Box<Line>> {
         let silent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ago = silent.get(&index)?.elapsed();
-        (ago < ASKED_AGAIN_AFTER).then(|| {
+        (ago < RETRY_AFTER).then(|| {
             Box::new(Line::unreadable(format!(
                 "it did not answer {} s ago; it is asked again by its full sync, or after {} minutes",
                 ago.as_secs(),
-                ASKED_AGAIN_AFTER.as_secs() / 60
+                RETRY_AFTER.as_secs() / 60
             )))
         })
     }

@@ -1,7 +1,7 @@
 //! The clustersets of a run:
 //!
 //! ```text
-//! join: the objects of each cluster's imports ─> read the exports of each served cluster ─┬─> publish those of the run
+//! join: the objects of each cluster's imports ─> read the exports of each served cluster ─┬─> publish selected exports
 //!                    other members: their records and instances in Cloud Map ─> merge <───┘
 //!                                                                                └─> import into each served cluster
 //! ```
@@ -37,9 +37,9 @@ use crate::report::Mode;
 
 pub(super) use join::UnresponsiveClusters;
 
-/// How long the first pass of a sync waits for clusters to join, and then for their offers. An API server that hangs
-/// takes up to half of the run's time, in which no import of any other cluster would change without this limit. It is
-/// not shorter, since the lists of a large cluster take seconds, and each second pass reads every cluster again.
+/// How long the first pass of a sync waits for clusters to join, and then for their offers. Without this limit, an API
+/// server that hangs would delay the imports of all other clusters by up to half of the run's time. The limit is not
+/// shorter, since the lists of a large cluster take seconds, and each second pass reads every cluster again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The clusters that have joined, or the reason why they did not, by their index in the settings.
@@ -76,8 +76,8 @@ pub(super) struct Clustersets<'a> {
 }
 
 impl Function {
-    /// Syncs the clustersets of a run. The first pass has the clusters that join in time. If a late cluster joins or
-    /// offers its exports afterwards, a second pass has all clusters.
+    /// Syncs the clustersets of a run. The first pass covers the clusters that join in time. If a late cluster joins or
+    /// offers its exports afterwards, a second pass covers all clusters.
     pub(super) async fn sync_clustersets<'a>(
         &'a self,
         invocation: &'a Invocation<'a>,
@@ -162,8 +162,8 @@ impl<'a> Clustersets<'a> {
     }
 
     /// Publishes the exports of the selected clusters. The channel closes after the last offer. Clusters with the same
-    /// cluster id go one after the other: concurrently, each would register the record that Cloud Map does not show
-    /// yet.
+    /// cluster id are published one after the other: concurrently, each would register the record that Cloud Map does
+    /// not show yet.
     async fn export_all(
         &self,
         offers: UnboundedSender<ClusterOffer>,
@@ -171,7 +171,7 @@ impl<'a> Clustersets<'a> {
     ) -> ExportResults {
         let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (index, joined) in self.joined() {
-            let Some(selection) = self.left_to_publish(index, published) else { continue };
+            let Some(selection) = self.still_to_publish(index, published) else { continue };
             let offers = offers.clone();
             let offer = move |offer| _ = offers.send((index, offer));
             let export = Box::pin(joined.export(self.registry(joined), selection, offer));
@@ -182,22 +182,22 @@ impl<'a> Clustersets<'a> {
                 .push(async move { Some((index, export.await.transpose()?)) });
         }
         drop(offers);
-        let exports = by_id.into_values().map(|of_id| async move {
-            stream::iter(of_id).then(|export| export).collect::<Vec<_>>().await
+        let exports = by_id.into_values().map(|exports| async move {
+            stream::iter(exports).then(|export| export).collect::<Vec<_>>().await
         });
         let exports = shuffle(self.invocation.now, exports.collect());
         let exports = stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS);
         exports.flat_map(stream::iter).filter_map(|exported| async { exported }).collect().await
     }
 
-    /// Reads the exports of each served cluster under the names of this run that `export_all` does not publish, since a
-    /// served cluster is the only source of its exports.
+    /// Reads the exports of each served cluster under those names of this run that `export_all` does not publish, since
+    /// a served cluster is the only source of its exports.
     async fn read_others(&self, offers: UnboundedSender<ClusterOffer>, published: &ExportResults) {
         let Some(all) = &self.selections.union() else { return };
         let reads = self.joined().filter_map(|(index, joined)| {
-            let own =
-                self.left_to_publish(index, published).cloned().unwrap_or_else(Selection::nothing);
-            Some((index, joined, all.without(&own)?))
+            let published_here =
+                self.still_to_publish(index, published).cloned().unwrap_or_else(Selection::nothing);
+            Some((index, joined, all.without(&published_here)?))
         });
         let reads = reads.map(async |(index, joined, rest)| {
             if let Some(read) = joined.exports_in_cluster(self.registry(joined), &rest).await {
@@ -210,7 +210,7 @@ impl<'a> Clustersets<'a> {
     }
 
     /// Returns the exports of a cluster that this run still has to publish.
-    fn left_to_publish(&self, index: usize, published: &ExportResults) -> Option<&'a Selection> {
+    fn still_to_publish(&self, index: usize, published: &ExportResults) -> Option<&'a Selection> {
         self.selections.of(index).filter(|_| !published.contains_key(&index))
     }
 

@@ -18,7 +18,11 @@ use crate::report::{ClusterReport, Counts, Mode, MultiClusterReport};
 
 impl Clustersets<'_> {
     /// Adds exports and imports to the reports of the clusters.
-    pub(in crate::function) async fn report(&self, synced: Synced, runs: &mut run::ReportsByIndex) {
+    pub(in crate::function) async fn report(
+        &self,
+        synced: Synced,
+        reports: &mut run::ReportsByIndex,
+    ) {
         let Self { function, invocation, selections, members, .. } = *self;
         let Synced { mut exports, imports: Imports { sets, mut imported }, .. } = synced;
         let mode = invocation.mode;
@@ -38,30 +42,29 @@ impl Clustersets<'_> {
                 report.add_exports(exported);
                 let is_whole = selections.of(*index) == Some(&Selection::Everything);
                 function.log_new_lines("exports", &exported.report, (mode, is_whole));
-                add_lines(runs, *index, exported.report.clone());
+                add_lines(reports, *index, exported.report.clone());
             }
             let joined = joined.as_ref().ok();
             let is_whole = joined.is_some_and(|joined| joined.selection == Selection::Everything);
             if let Some(joined) = joined
                 && let Some((key, set)) = sets.get_key_value(&self.key(joined))
             {
-                let known = set.members(&key.1, invocation);
+                let clusterset_members = set.members(&key.1, invocation);
                 report.lines.extend(set.in_cloud_map.problem.clone().map(Line::unreadable));
                 let imported = imported.remove(index);
-                self.report_imports((joined, &known), exported, imported, &mut report).await;
+                self.report_imports((joined, &clusterset_members), exported, imported, &mut report)
+                    .await;
                 if is_whole && reported.insert(key) {
-                    let lines = known
-                        .unparsable_services
-                        .iter()
-                        .map(|place| unparsable_service_warning(place))
-                        .collect();
-                    add_lines(runs, *index, ClusterReport { lines, ..ClusterReport::default() });
+                    let unparsable = clusterset_members.unparsable_services.iter();
+                    let lines =
+                        unparsable.map(|service| unparsable_service_warning(service)).collect();
+                    add_lines(reports, *index, ClusterReport { lines, ..ClusterReport::default() });
                 }
             }
             self.mark_frozen(*index, &mut report).await;
             let cluster = function.settings.clusters[*index].arn.as_str();
             function.log_multi_cluster(cluster, &report, (mode, is_whole));
-            add_report(runs, *index, cluster, report);
+            add_report(reports, *index, cluster, report);
         }
     }
 
@@ -91,60 +94,61 @@ impl Clustersets<'_> {
     /// Writes the conditions of the exports, and adds them and the imports to the report.
     async fn report_imports(
         &self,
-        (joined, known): (&JoinedCluster<'_>, &sources::Members<'_>),
+        (joined, members): (&JoinedCluster<'_>, &sources::Members<'_>),
         exported: Option<Result<PublishedExports, Refused>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
     ) {
-        // A cluster that exports, or whose record was refused, already has a line about the other holder.
-        let is_refused = joined.exports() || matches!(exported, Some(Err(_)));
-        let holder = joined.other_id_owner(known).filter(|_| !is_refused);
-        let taken = holder.map(|holder| Refused::taken(&joined.member.cluster, Some(holder)));
+        // A cluster that exports, or whose record was refused, already has a line about the other owner of its id.
+        let is_reported = joined.is_exporting() || matches!(exported, Some(Err(_)));
+        let owner = joined.other_id_owner(members).filter(|_| !is_reported);
+        let taken = owner.map(|owner| Refused::taken(&joined.member.cluster, Some(owner)));
         report.lines.extend(taken.map(|taken| *Box::<Line>::from(taken)));
         if let Some(Ok(exported)) = &exported {
-            joined.write_conditions(exported, (known, imported.as_ref()), report).await;
+            joined.write_conditions(exported, (members, imported.as_ref()), report).await;
         }
         if joined.selection == Selection::Everything {
-            report.lines.extend(known.stale.iter().map(Line::from));
+            report.lines.extend(members.stale.iter().map(Line::from));
         }
         if let Some(imported) = imported {
-            joined.add_imports(known, imported, report);
+            joined.add_imports(members, imported, report);
         }
     }
 }
 
-fn unparsable_service_warning(place: &str) -> Line {
+fn unparsable_service_warning(service: &str) -> Line {
     Line::warning(format!(
-        "{place} is in a namespace for cluster records, but its name is not a valid cluster id, so it is ignored"
+        "{service} is in a namespace for cluster records, but its name is not a valid cluster id, so it is ignored"
     ))
 }
 
 /// Adds lines to those of the cluster.
-fn add_lines(runs: &mut run::ReportsByIndex, index: usize, lines: ClusterReport) {
-    if let Some(report) = runs.remove(&index) {
-        runs.insert(index, report.with(lines));
+fn add_lines(reports: &mut run::ReportsByIndex, index: usize, lines: ClusterReport) {
+    if let Some(report) = reports.remove(&index) {
+        reports.insert(index, report.with(lines));
     }
 }
 
 /// Adds a cluster's part in its clusterset to its report. A cluster that the run is not about has a report only if
 /// something in it was changed, held back or not read.
 fn add_report(
-    runs: &mut run::ReportsByIndex,
+    reports: &mut run::ReportsByIndex,
     index: usize,
     cluster: &str,
     report: MultiClusterReport,
 ) {
-    if let Some(run) = runs.get_mut(&index) {
-        run.counts.imported = report.made();
-        run.counts.held_back += usize::from(report.is_frozen());
-        run.multi_cluster = Some(report);
+    if let Some(cluster_report) = reports.get_mut(&index) {
+        cluster_report.counts.imported = report.count_made();
+        cluster_report.counts.held_back += usize::from(report.is_frozen());
+        cluster_report.multi_cluster = Some(report);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
         let unreadable = usize::from(report.cluster_id.is_none() && report.has_failed());
-        let counts = Counts { imported: report.made(), unreadable, ..Counts::default() };
+        let counts = Counts { imported: report.count_made(), unreadable, ..Counts::default() };
         let multi_cluster = Some(report);
-        let run = ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
-        runs.insert(index, run);
+        let cluster_report =
+            ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
+        reports.insert(index, cluster_report);
     }
 }
 
@@ -181,17 +185,17 @@ impl Clustersets<'_> {
         let cluster = &self.function.settings.clusters[index];
         let Ok(connection) = self.invocation.connect(cluster).await else { return false };
         let arn = &connection.cluster.arn;
-        let known = stream::iter(self.registries.values())
-            .filter_map(async |registry| registry.known().await);
-        let has_record = known.any(async |registry| members::has_record(&registry, arn));
+        let read = stream::iter(self.registries.values())
+            .filter_map(async |registry| registry.whole_registry().await);
+        let has_record = read.any(async |registry| members::has_record(&registry, arn));
         let owner = plan::OwnerLabel::new(&self.function.settings.owner_id);
         Box::pin(has_record).await || has_objects(&connection.kubernetes, &owner).await
     }
 }
 
 async fn has_objects(kubernetes: &Kubernetes, owner: &plan::OwnerLabel) -> bool {
-    let of_us = owner.selector();
+    let selector = owner.selector();
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice];
-    let has = async |kind| kubernetes.has_objects(kind, &of_us).await.unwrap_or_default();
+    let has = async |kind| kubernetes.has_objects(kind, &selector).await.unwrap_or_default();
     stream::iter(kinds).any(has).await
 }

@@ -36,7 +36,7 @@ pub enum Stage {
     RemovePorts,
     RemoveEndpoints,
     /// Removes the guard's note about a loss that was carried out.
-    TakeNoteOff,
+    RemoveNote,
     /// The ServiceImport of a name that no cluster exports. Its objects are removed by garbage collection.
     DeleteImport,
     /// Last, since it reports the success of all others. If one failed, the plan is made again with
@@ -48,8 +48,8 @@ pub enum Stage {
 pub enum Write {
     /// POST of the whole object.
     Create,
-    /// A JSON merge patch of the fields that differ. A server-side apply cannot be used: it never removes the fields of
-    /// a POST.
+    /// A JSON merge patch of the fields that differ. Server-side apply cannot be used: it never removes fields that a
+    /// POST created.
     Patch,
     /// A JSON merge patch of the status sub-resource.
     PatchStatus,
@@ -197,9 +197,9 @@ pub(super) fn only<'a>(texts: &Texts, keys: impl IntoIterator<Item = &'a str>) -
     keys.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Returns the owner references to write, without the one to the ServiceImport. `None` if exactly one present reference
-/// is to a ServiceImport, and it is the present one. Another ServiceImport was deleted and recreated under the same
-/// name, and garbage collection removes an object without a living owner.
+/// Returns the owner references to write, without the one to the ServiceImport. `None` if the object has exactly one
+/// reference to a ServiceImport, and this is the present ServiceImport. A reference with another UID is outdated: the
+/// ServiceImport was deleted and recreated, and garbage collection removes an object without an existing owner.
 pub(super) fn owners(
     metadata: &Metadata,
     import: Option<&ServiceImport>,
@@ -220,7 +220,7 @@ pub(super) fn without_empty(mut object: Value) -> Value {
     object
 }
 
-/// The ports as a person reads them: `http:80/TCP`.
+/// Describes ports for people: `http:80/TCP`.
 pub(super) fn describe_ports(ports: &[ExportedPort]) -> String {
     let describe = |port: &ExportedPort| {
         let colon = if port.name.is_empty() { "" } else { ":" };

@@ -44,11 +44,11 @@ impl Derived {
         if families.is_empty() && present.is_none() {
             return None;
         }
-        // A Service that has lost its IPs is changed in any case: it has no families, and the slices need them.
-        let is_fixed =
+        // A Service that has lost its IPs is always changed: it has no families, and the slices need them.
+        let stays_unchanged =
             |present: &&DerivedService| input.keeps_service_unchanged() && !has_lost_ips(present);
-        let last = match present.filter(is_fixed) {
-            Some(fixed) => fixed.spec.clone(),
+        let last = match present.filter(stays_unchanged) {
+            Some(present) => present.spec.clone(),
             None => last_spec(service, &families, present),
         };
         let transition =
@@ -63,12 +63,12 @@ impl Derived {
         Some(Self { name, families, kept_ips, former_names, transition, last })
     }
 
-    /// Returns the import's IPs, or `None` if the API server will assign some of them in this run.
+    /// Returns the import's IPs, or `None` if the API server assigns some of them in this run.
     pub(super) fn known_ips(&self, input: &PlanInput<'_>) -> Option<Vec<IpAddr>> {
         let present = input.present.derived.as_ref().filter(|present| !has_lost_ips(present));
         let Some(present) = present else {
-            let are_all = self.kept_ips.len() == self.families.len();
-            return are_all.then(|| self.kept_ips.clone());
+            let are_complete = self.kept_ips.len() == self.families.len();
+            return are_complete.then(|| self.kept_ips.clone());
         };
         let is_assigned = |family: &Family| present.spec.families.contains(family);
         let ips = || present.ips_of(&self.families);
@@ -103,7 +103,7 @@ impl Derived {
         let owners = change::owners(&present.metadata, input.import());
         let mut body = difference(&before, &transition);
         if has_lost_ips(present) && !input.keeps_service_unchanged() {
-            self.ask_for_ips(&mut body);
+            self.request_ips(&mut body);
         }
         let additions = Content { body, owners, ips: None };
         let removals = Content::new(difference(&transition, &last));
@@ -113,14 +113,14 @@ impl Derived {
 
     fn creation(&self, object: ObjectRef, metadata: &Metadata) -> Change {
         let mut body = json_of(metadata, &self.last);
-        self.ask_for_ips(&mut body);
+        self.request_ips(&mut body);
         let ports = &self.last.ports;
         let families = &self.last.families;
         let detail = format!("{}, {}", join(families, " "), change::describe_ports(ports));
         change::creation(Stage::AddPorts, object, body, detail)
     }
 
-    fn ask_for_ips(&self, body: &mut Value) {
+    fn request_ips(&self, body: &mut Value) {
         if let Some(primary) = self.kept_ips.first() {
             // Both fields are set, since the API server does not fill in one from the other.
             body["spec"]["clusterIP"] = json!(primary);
@@ -137,8 +137,8 @@ fn has_lost_ips(present: &DerivedService) -> bool {
 /// Returns the IPs of the import that a new derived Service requests, since clients may still use them.
 fn kept_ips(input: &PlanInput<'_>, families: &[Family]) -> Vec<IpAddr> {
     let ips = input.import().map(|import| import.ips.as_slice()).unwrap_or_default();
-    let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
-    families.iter().map_while(of_family).take(input.kept_ips).collect()
+    let find_ip = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
+    families.iter().map_while(find_ip).take(input.kept_ips).collect()
 }
 
 /// The deletion of a derived Service of ours that no import uses.

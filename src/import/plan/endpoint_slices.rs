@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::change::Change;
 use super::derived_service::Derived;
-use super::input::{Exported, ImportedEndpoint, PlanInput, PortKey, Read};
+use super::input::{ImportedEndpoint, MemberEndpoints, PlanInput, PortKey, Read};
 use super::present_objects::{Addresses, PortSet, Slice, SliceEndpoint};
 use super::slice::{self, SliceContext};
 use crate::clusterset::id;
@@ -67,14 +67,14 @@ pub(super) fn changes(
         });
     }
     if input.sources.is_complete {
-        // A slice without a valid cluster label, or with names in place of addresses, belongs to no cluster and is
+        // A slice without a valid cluster label, or with host names instead of addresses, belongs to no cluster and is
         // deleted.
         let has_waiting =
             |slice: &Slice| slice.addresses().any(|address| waiting.contains_key(&address));
-        let is_of_none = |slice: &&Slice| slice.source().is_none() || slice.family.is_none();
-        let of_none = present(input).filter(is_of_none);
-        let of_none = of_none.filter(|slice| !has_waiting(slice));
-        changes.extend(of_none.map(|slice| slice::deletion(input, slice)));
+        let belongs_to_none = |slice: &&Slice| slice.source().is_none() || slice.family.is_none();
+        let surplus = present(input).filter(belongs_to_none);
+        let surplus = surplus.filter(|slice| !has_waiting(slice));
+        changes.extend(surplus.map(|slice| slice::deletion(input, slice)));
     }
     changes
 }
@@ -114,8 +114,7 @@ fn groups<'a>(input: &PlanInput<'a>) -> Groups<'a> {
     groups
 }
 
-// The endpoints that the import shall have, in the form of slice endpoints, by exporting cluster, family and set of
-// ports.
+// The wanted endpoints of the import, in the form of slice endpoints, by exporting cluster, family and set of ports.
 
 /// The values of `trafficDistribution` that prefer endpoints in the client's zone. `PreferSameNode` prefers the zone if
 /// the client's node has no endpoint, as with endpoints of other clusters (KEP-3015).
@@ -140,9 +139,9 @@ pub(super) fn wanted(
     let mut all = ByCluster::new();
     for cluster in &service.clusters {
         let read = input.sources.by_cluster.get(cluster);
-        let Some(exported) = read.and_then(Read::exported) else { continue };
+        let Some(member) = read.and_then(Read::endpoints) else { continue };
         let is_own = cluster == input.importer;
-        let source = EndpointSource { service, exported, is_own };
+        let source = EndpointSource { service, member, is_own };
         for family in families {
             let wanted = source.wanted(*family);
             if !wanted.is_empty() {
@@ -173,7 +172,7 @@ fn keep(slice: &Slice, wanted: &mut Wanted) {
 /// The endpoints of an exporting cluster.
 struct EndpointSource<'a> {
     service: &'a ClustersetService,
-    exported: &'a Exported,
+    member: &'a MemberEndpoints,
     /// Whether it is the importing cluster.
     is_own: bool,
 }
@@ -184,9 +183,9 @@ impl EndpointSource<'_> {
     fn wanted(&self, family: Family) -> Wanted {
         let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
         let mut wanted = Wanted::new();
-        let all = self.exported.endpoints.iter();
-        let of_family = all.filter(|endpoint| Family::of(endpoint.address) == family);
-        for endpoint in of_family.filter(|endpoint| is_publishable(endpoint.address)) {
+        let all = self.member.endpoints.iter();
+        let same_family = all.filter(|endpoint| Family::of(endpoint.address) == family);
+        for endpoint in same_family.filter(|endpoint| is_publishable(endpoint.address)) {
             let ports = found.entry(&endpoint.ports).or_insert_with_key(|key| self.ports(key));
             let Some(ports) = ports else { continue };
             if !wanted.contains_key(ports) {
@@ -223,11 +222,11 @@ impl EndpointSource<'_> {
         Some(served)
     }
 
-    /// Returns the exporter's name of a port that the import does not have, or another name if one of the `served` ports
-    /// has it: the API server refuses a slice with duplicate names.
+    /// Returns the exporter's name of a port that the import does not have, or another name if one of the `served`
+    /// ports has it: the API server refuses a slice with duplicate names.
     fn free_port_name(&self, key: PortKey, served: &PortSet) -> String {
         let is_free = |name: &str| served.iter().all(|port| port.name != name);
-        if let Some(name) = self.exported.port_names.get(&key).filter(|name| is_free(name)) {
+        if let Some(name) = self.member.port_names.get(&key).filter(|name| is_free(name)) {
             return name.clone();
         }
         let (protocol, number) = key;
@@ -239,7 +238,7 @@ impl EndpointSource<'_> {
     }
 
     fn content(&self, endpoint: &ImportedEndpoint) -> SliceEndpoint {
-        let is_known = |zone: &Arc<str>| self.exported.shares_zones && !zone.is_empty();
+        let is_known = |zone: &Arc<str>| self.member.shares_zones && !zone.is_empty();
         let zone = endpoint.zone.clone().filter(is_known);
         let distribution = self.service.properties.traffic_distribution.as_deref();
         let prefers_zone = distribution.is_some_and(|distribution| IN_ZONE.contains(&distribution));
@@ -261,7 +260,7 @@ impl EndpointSource<'_> {
 }
 
 // Assigns endpoints to slices. An endpoint stays in its slice, since a move takes two writes; new ones go to the first
-// slice with room. Each exporting cluster and family is packed separately.
+// slice with free capacity. Each exporting cluster and family is packed separately.
 
 /// The largest number of endpoints in a slice, as in Kubernetes' own controller.
 const MAX_ENDPOINTS: usize = 100;
@@ -282,7 +281,7 @@ pub(super) struct Packed<'a> {
     /// The endpoints that stay, in their present order, then the new ones. If it is empty, the slice is deleted.
     pub endpoints: Vec<SliceEndpoint>,
     /// Whether all endpoints wait to move to another slice. The ports then stay unchanged.
-    pub is_leaving: bool,
+    pub has_only_waiting: bool,
 }
 
 /// Packs the endpoints into the present slices, in the order of their names, and into new ones, each under a free name.
@@ -302,14 +301,14 @@ fn pack<'a>(
     for (ports, endpoints) in wanted {
         let mut new = endpoints.into_values();
         for slice in packed.iter_mut().filter(|slice| slice.ports == ports) {
-            slice.endpoints.extend(new.by_ref().take(slice.room(address_counts)));
+            slice.endpoints.extend(new.by_ref().take(slice.free_capacity(address_counts)));
         }
         let mut new = new.peekable();
         while new.peek().is_some() {
             let endpoints = new.by_ref().take(MAX_ENDPOINTS).collect();
             let name = free_name();
             let ports = ports.clone();
-            packed.push(Packed { name, present: None, ports, endpoints, is_leaving: false });
+            packed.push(Packed { name, present: None, ports, endpoints, has_only_waiting: false });
         }
     }
     packed
@@ -319,7 +318,7 @@ impl<'a> Packed<'a> {
     fn empty(slice: &'a Slice) -> Self {
         let name = slice.metadata.name.clone();
         let ports = slice.ports.clone();
-        Self { name, present: Some(slice), ports, endpoints: Vec::new(), is_leaving: false }
+        Self { name, present: Some(slice), ports, endpoints: Vec::new(), has_only_waiting: false }
     }
 
     /// Moves endpoints that are already in the slice, with the same ports, from `wanted` to it.
@@ -353,17 +352,17 @@ impl<'a> Packed<'a> {
         if waiting.is_empty() {
             return;
         }
-        self.is_leaving = self.endpoints.is_empty();
+        self.has_only_waiting = self.endpoints.is_empty();
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
         let present = self.present.into_iter().flat_map(Slice::addresses);
-        let leaving = present.filter(|address| !kept.contains(address));
-        self.endpoints.extend(leaving.filter_map(|address| waiting.get(&address).cloned()));
+        let not_kept = present.filter(|address| !kept.contains(address));
+        self.endpoints.extend(not_kept.filter_map(|address| waiting.get(&address).cloned()));
     }
 
     /// Returns the number of endpoints that can be added. Endpoints that move to another slice of the import still take
-    /// up room, since they are removed last.
-    fn room(&self, address_counts: &AddressCounts) -> usize {
+    /// up capacity, since they are removed last.
+    fn free_capacity(&self, address_counts: &AddressCounts) -> usize {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
         let present = self.present.into_iter().flat_map(Slice::addresses);

@@ -108,7 +108,7 @@ impl FailedWrite {
     }
 }
 
-/// Returns one reason for each kind of object with a denied change. Other objects of that kind run into the same limit.
+/// Returns one reason for each kind of object with a denied change. Other objects of that kind exceed the same limit.
 pub(super) fn denied(failures: &[FailedWrite]) -> Vec<Reason> {
     let mut kinds = BTreeSet::new();
     let mut denied = Vec::new();

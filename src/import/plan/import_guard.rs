@@ -4,7 +4,7 @@
 //! guard of exports, which counts instances in Cloud Map.
 //!
 //! The part of each exporter is also measured on its own. If one of ten equal exporters answers with an empty list, its
-//! importers lose only a tenth of all their endpoints.
+//! importers would lose only a tenth of all their endpoints, which the limits for all endpoints let pass.
 //!
 //! A held loss is noted on its ServiceImport ([`ImportNote`]). A full sync that sees the same loss after
 //! `GUARD_WAIT` lets it pass. The note is removed after the loss was carried out, or with the import.
@@ -27,8 +27,8 @@ use crate::model::{ClusterArn, ClusterId, ServiceRef, Timestamp};
 /// The ready endpoints of one import before and after its plan, for the guard and the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The present weight of the import: the number of ready endpoints of other clusters, or 1 if it has none. 0 if
-    /// there is no import of ours.
+    /// The present weight of the import: the number of ready endpoints of other clusters, at least 1. 0 if there is no
+    /// import of ours.
     pub present: usize,
     /// The part of the weight that would be lost, and the ready endpoints of other clusters after the plan.
     pub loss: Loss,
@@ -76,8 +76,8 @@ impl Tally {
         Self {
             parts: parts.collect(),
             present: input.import().map_or(0, |_| others(&before).max(1)),
-            // If the import stays, the loss was read: either the exporting cluster has fewer endpoints, or Cloud Map
-            // has none of the missing instances by their ids. If the import ends, the loss is only inferred.
+            // If the import stays, the loss was read: the exporting cluster has fewer endpoints, or Cloud Map answered
+            // for each missing instance that it does not exist. If the import ends, the loss is only inferred.
             loss: Loss { lost, left: others(ready), was_read: !ends, has_room },
             unread: count(&before, |cluster| cluster != own && input.sources.is_unread(cluster)),
             endpoints: count(ready, |_| true),
@@ -135,17 +135,17 @@ fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
 /// importing cluster is held only if no cluster exports the name.
 pub fn hold(input: &PlanInput<'_>, held: &HeldParts) -> Sources {
     let mut sources = input.sources.clone();
-    let leaves = |cluster: &ClusterId| input.merged.is_some() && cluster == input.importer;
-    let is_meant = |cluster: &ClusterId| match held {
+    let is_own = |cluster: &ClusterId| input.merged.is_some() && cluster == input.importer;
+    let is_selected = |cluster: &ClusterId| match held {
         HeldParts::All => true,
         HeldParts::Of(clusters) => clusters.contains(cluster),
     };
-    let stay = |cluster: &ClusterId| {
-        is_meant(cluster) && !input.sources.stays(cluster) && !leaves(cluster)
+    let is_to_hold = |cluster: &ClusterId| {
+        is_selected(cluster) && !input.sources.stays(cluster) && !is_own(cluster)
     };
-    for cluster in input.clusters().into_iter().filter(stay) {
-        let exported = sources.exported(&cluster);
-        sources.by_cluster.insert(cluster, Read::Held(exported));
+    for cluster in input.clusters().into_iter().filter(is_to_hold) {
+        let endpoints = sources.endpoints(&cluster);
+        sources.by_cluster.insert(cluster, Read::Held(endpoints));
     }
     sources
 }
@@ -181,9 +181,9 @@ pub enum NoteChange {
     #[default]
     Keep,
     Write(ImportNote),
-    /// Removed after all other changes. If the run ends early, the note stays, and the rest of the loss passes in the
-    /// next run.
-    TakeOff,
+    /// Removed after all other changes. If the run ends early, the note stays, and the next run lets the rest of the
+    /// loss pass.
+    Remove,
 }
 
 impl GuardedRun<'_> {
@@ -209,12 +209,12 @@ impl GuardedRun<'_> {
             let mut instances = 0;
             let mut unread = 0;
             let mut losses = Losses::new();
-            for (name, of_name, part) in parts {
+            for (name, loss, part) in parts {
                 let count = if part.is_unread { &mut unread } else { &mut instances };
                 *count += part.present;
                 let Part { present, left, .. } = *part;
                 if left < present {
-                    losses.insert(name.clone(), Loss { lost: present - left, left, ..of_name });
+                    losses.insert(name.clone(), Loss { lost: present - left, left, ..loss });
                 }
             }
             let noted = |name: &ServiceRef| notes.get(name)?.of_part(exporter);
@@ -282,13 +282,13 @@ impl Judgement {
         if statuses.any(|status| status.verdict.new.contains(name)) {
             return NoteChange::Write(ImportNote::of(tally, run.now));
         }
-        let is_unknown = tally.unread > 0 || self.held(name).is_some();
-        if is_unknown { NoteChange::Keep } else { NoteChange::TakeOff }
+        let may_be_lost_later = tally.unread > 0 || self.held(name).is_some();
+        if may_be_lost_later { NoteChange::Keep } else { NoteChange::Remove }
     }
 }
 
 /// The loss of an import as a full sync first saw it, as stored in an annotation of the ServiceImport: the time, the
-/// number of endpoints of other clusters that would have been left, and that number for each losing cluster.
+/// number of endpoints of other clusters that would have been left, and that number for each cluster with a loss.
 ///
 /// ```text
 /// 2026-11-21T10:51:00Z 8 blue=8 green=0

@@ -109,18 +109,18 @@ impl NamespaceState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The exports were read completely, after the objects of the import. An endpoint that the read lacks is gone.
-    Whole(Exported),
+    Whole(MemberEndpoints),
     /// The exports were not read, or not completely. The member's part of the import stays unchanged.
     Unread,
     /// The exports were read, and the plan only adds endpoints: the guard holds the loss, or Cloud Map does not show
     /// the member's endpoints.
-    Held(Exported),
+    Held(MemberEndpoints),
 }
 
-/// The endpoints of a member, empty if it does not export the name.
+/// The endpoints of a member for one importing cluster, empty if the member does not export the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Exported {
-    /// Shared by all importing clusters.
+pub struct MemberEndpoints {
+    /// The endpoints to import. All importing clusters share the list.
     pub endpoints: Arc<Vec<ImportedEndpoint>>,
     /// The addresses that are not imported, or not with all their ports, with the reasons.
     pub excluded: Arc<BTreeMap<IpAddr, Absent>>,
@@ -128,7 +128,7 @@ pub struct Exported {
     pub port_names: Arc<BTreeMap<PortKey, String>>,
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
     pub shares_zones: bool,
-    /// Whether this invocation read them in the member itself, and not in Cloud Map.
+    /// Whether this invocation read the exports in the member itself, and not in Cloud Map.
     pub is_read_in_cluster: bool,
 }
 
@@ -137,7 +137,7 @@ pub struct Exported {
 pub struct ImportedEndpoint {
     pub address: IpAddr,
     pub ready: bool,
-    /// Whether it serves while it terminates.
+    /// Whether the endpoint serves while it terminates.
     pub is_leaving: bool,
     pub hostname: Option<Arc<str>>,
     pub node: Option<Arc<str>>,
@@ -151,35 +151,35 @@ pub struct ImportedEndpoint {
 pub type PortKey = (Protocol, u16);
 
 impl Read {
-    /// The exports and endpoints, if they were read.
-    pub fn exported(&self) -> Option<&Exported> {
+    /// The endpoints, if the exports were read.
+    pub fn endpoints(&self) -> Option<&MemberEndpoints> {
         match self {
-            Self::Whole(exported) | Self::Held(exported) => Some(exported),
+            Self::Whole(endpoints) | Self::Held(endpoints) => Some(endpoints),
             Self::Unread => None,
         }
     }
 
-    /// Whether this invocation read them in the member itself.
+    /// Whether this invocation read the exports in the member itself.
     pub fn is_read_in_cluster(&self) -> bool {
-        self.exported().is_some_and(|exported| exported.is_read_in_cluster)
+        self.endpoints().is_some_and(|endpoints| endpoints.is_read_in_cluster)
     }
 }
 
 impl Sources {
     /// Returns the reason why an address of a member is not among its endpoints, or `None` if it is among them.
     pub fn absent(&self, cluster: &ClusterId, address: IpAddr) -> Option<Absent> {
-        let Exported { endpoints, excluded, .. } = self.exported(cluster);
+        let MemberEndpoints { endpoints, excluded, .. } = self.endpoints(cluster);
         let reason = excluded.get(&address).copied().unwrap_or(Absent::NotExported);
         (!endpoints.iter().any(|endpoint| endpoint.address == address)).then_some(reason)
     }
 
-    /// Returns what was read of a cluster, or `None` if the cluster is known to have no exports.
+    /// Returns the read of a cluster's exports, or `None` if the cluster certainly exports nothing.
     fn read(&self, cluster: &ClusterId) -> Option<&Read> {
         const UNREAD: &Read = &Read::Unread;
         self.by_cluster.get(cluster).or((!self.is_complete).then_some(UNREAD))
     }
 
-    /// Whether the cluster's part of the import, if it has one, stays.
+    /// Whether no endpoint of the cluster is removed from the import.
     pub fn stays(&self, cluster: &ClusterId) -> bool {
         !matches!(self.read(cluster), None | Some(Read::Whole(_)))
     }
@@ -189,14 +189,14 @@ impl Sources {
         matches!(self.read(cluster), Some(Read::Held(_)))
     }
 
-    /// The exports and endpoints of a cluster, as far as they were read.
-    pub(super) fn exported(&self, cluster: &ClusterId) -> Exported {
-        self.read(cluster).and_then(Read::exported).cloned().unwrap_or_default()
+    /// The endpoints of a cluster, as far as its exports were read.
+    pub(super) fn endpoints(&self, cluster: &ClusterId) -> MemberEndpoints {
+        self.read(cluster).and_then(Read::endpoints).cloned().unwrap_or_default()
     }
 
-    /// Marks everything from Cloud Map as unread, since it may not be the Cloud Map of the imports. Exports that were
+    /// Marks all exports from Cloud Map as unread, since it may not be the Cloud Map of the imports. Exports that were
     /// read in the exporters themselves stay.
-    pub fn leave_others_unread(&mut self) {
+    pub fn mark_cloud_map_unread(&mut self) {
         for read in self.by_cluster.values_mut().filter(|read| !read.is_read_in_cluster()) {
             *read = Read::Unread;
         }
@@ -239,9 +239,9 @@ impl<'a> PlanInput<'a> {
         !self.failures.is_empty() || self.is_ending()
     }
 
-    /// Whether a change is still to be made. After a failure only the slices and the status are still changed:
-    /// slices and status need the ServiceImport alone.
-    pub(super) fn is_left(&self, change: &Change) -> bool {
+    /// Whether a change can still be made. After a failure only the slices and the status are changed, since both need
+    /// the ServiceImport alone.
+    pub(super) fn can_be_made(&self, change: &Change) -> bool {
         let is_of_slice = change.object.kind == Kind::EndpointSlice;
         let is_possible = is_of_slice || !self.is_ending();
         let is_repeated = is_of_slice || change.stage == Stage::Status;
@@ -253,7 +253,7 @@ impl<'a> PlanInput<'a> {
         self.failures.iter().any(|failure| failure.is_of(change))
     }
 
-    /// Whether the endpoints and ports to be added to a slice could not be written.
+    /// Whether endpoints or ports could not be added to a slice.
     pub(super) fn has_failed_additions(&self, slice: &str) -> bool {
         let mut additions =
             self.failures.iter().filter(|failure| failure.stage == Stage::AddEndpoints);

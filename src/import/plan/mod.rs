@@ -3,8 +3,8 @@
 //! pure: it has no clock, client or log, and it uses no type of the Kubernetes API.
 //!
 //! ```text
-//! PlanInput ─> Intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import
-//!                                                                              └─> endpoint_slices
+//! PlanInput ─> Intent (the merged service, and the parts that were not read) ─> derived_service ─> service_import
+//!                                                                                  └─> endpoint_slices
 //! ```
 //!
 //! `input` and `present_objects` contain all inputs of a plan. A [`Change`] lacks the values that the API server
@@ -12,9 +12,9 @@
 //! identifies our objects; no other object is changed.
 //!
 //! An endpoint leaves an import only if the exports of its cluster were read completely (`Intent`), and all additions
-//! precede all removals ([`Stage`]). `import_guard` is the guard against mass deletion: it counts the endpoints that would
-//! leave all imports of the cluster ([`Tally`]). A plan from the sources that [`hold`] returns removes nothing that the
-//! guard holds.
+//! precede all removals ([`Stage`]). `import_guard` is the guard against mass deletion: it counts the endpoints that
+//! would leave all imports of the cluster ([`Tally`]). A plan from the sources that [`hold`] returns removes nothing
+//! that the guard holds.
 
 mod change;
 mod derived_service;
@@ -41,7 +41,8 @@ pub use import_guard::{
     GuardedRun, HeldParts, ImportNote, NoteChange, Tally, hold, ready_endpoints,
 };
 pub use input::{
-    Exported, FailedWrite, ImportedEndpoint, NamespaceState, PlanInput, PortKey, Read, Sources,
+    FailedWrite, ImportedEndpoint, MemberEndpoints, NamespaceState, PlanInput, PortKey, Read,
+    Sources,
 };
 pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present_objects::{
@@ -67,7 +68,7 @@ impl Plan {
 pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = decide(input);
     // A change that failed is not planned again, so that every run ends.
-    plan.changes.retain(|change| input.is_left(change));
+    plan.changes.retain(|change| input.can_be_made(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
     if writes && input.namespace == NamespaceState::Excluded {
         return Plan::held_back([Reason::NamespaceExcluded]);
@@ -104,9 +105,9 @@ fn import(input: &PlanInput<'_>, service: &ClustersetService) -> Plan {
         Some(derived) => changes.extend(derived.changes(input)),
         None => changes.extend(derived_service::deletion(input)),
     }
-    let of_slices = as_kind(Kind::EndpointSlice);
-    changes.extend(endpoint_slices::changes(input, &of_slices, derived.as_ref()));
-    changes.extend(service_import::note_taken_off(input));
+    let service_of_slices = as_kind(Kind::EndpointSlice);
+    changes.extend(endpoint_slices::changes(input, &service_of_slices, derived.as_ref()));
+    changes.extend(service_import::note_removal(input));
     changes.extend(service_import::status_change(input, &service.clusters, ready));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
@@ -128,7 +129,7 @@ fn end(input: &PlanInput<'_>) -> Vec<Change> {
     changes
 }
 
-// The service that the import shall have: the merged service, with the present part of every cluster that was not read
+// The wanted service of the import: the merged service, with the present part of every cluster that was not read
 // completely or whose loss the guard holds. A cluster that does not answer still has its endpoints, so nothing leaves
 // an import unless the exports of its cluster were read completely.
 
@@ -138,8 +139,8 @@ pub(super) enum Intent {
     Import(Box<ClustersetService>),
     /// No cluster exports the name.
     End,
-    /// The namespace is terminating or absent, or it is unknown whether a cluster exports the name, or the reason
-    /// prevents the import.
+    /// The import stays unchanged, for this reason. `None` if its namespace is terminating or absent, or if it is
+    /// unknown whether a cluster exports the name.
     Unchanged(Option<Reason>),
 }
 
@@ -160,17 +161,17 @@ impl Intent {
         }
     }
 
-    /// Decides from the exports. The merged exports alone are not enough. If blue and green export `payments`, and
-    /// green cannot be read, they are those of blue. The import would lose the ports of green, and with them its
-    /// endpoints. If the export of blue also ends in that run, the import would be deleted together with the IP that
-    /// clients of green use.
+    /// Decides from the exports. The merged exports alone are not enough. Suppose blue and green export `payments`, and
+    /// green cannot be read, so the merged exports are those of blue. The import would lose the ports of green, and
+    /// with them its endpoints. If the export of blue also ended in that run, the import would be deleted, and with it
+    /// the IP that clients of green use.
     fn of_exports(input: &PlanInput<'_>) -> Self {
-        let holders = input.clusters();
+        let in_import = input.clusters();
         let staying: BTreeSet<ClusterId> =
-            holders.iter().filter(|cluster| input.sources.stays(cluster)).cloned().collect();
+            in_import.iter().filter(|cluster| input.sources.stays(cluster)).cloned().collect();
         let has_unknown_part = has_unknown_part(input);
-        // An import without holders is from a run that ended before it wrote the endpoints and the status.
-        let are_known = !holders.is_empty() && !has_unknown_part;
+        // An import without parts is from a run that ended before it wrote the endpoints and the status.
+        let are_known = !in_import.is_empty() && !has_unknown_part;
         let ends = input.merged.is_none() && input.sources.are_all_read(are_known);
         let is_uncertain =
             !staying.is_empty() || has_unknown_part || input.merged.is_none() && !ends;

@@ -111,7 +111,7 @@ pub struct ServiceSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     pub metadata: Metadata,
-    /// `None` if it has names (`FQDN`), which this function never writes.
+    /// `None` if the slice has host names (`FQDN`), which this function never writes.
     pub family: Option<Family>,
     pub ports: PortSet,
     pub endpoints: Vec<SliceEndpoint>,
@@ -174,8 +174,8 @@ impl Present {
         json!({ "spec": spec })
     }
 
-    /// Whether no object has a ServiceImport as its owner, so that garbage collection deletes none of them. An owner
-    /// may exist even if the list of imports lacks it, since an overlapping run may just have created it.
+    /// Whether no object has an owner reference to a ServiceImport, so that garbage collection deletes none of them.
+    /// Such an owner may exist even if the list of imports lacks it: an overlapping run may just have created it.
     pub fn is_orphaned(&self) -> bool {
         let mut owners = self.objects().flat_map(|(_, metadata)| &metadata.owner_references);
         !owners.any(OwnerReference::is_import)
@@ -192,7 +192,7 @@ impl Present {
             parts.entry((name.clone(), cluster)).or_default();
         }
         for slice in &self.slices {
-            let cluster = slice.source().filter(|cluster| !served.exports(cluster));
+            let cluster = slice.source().filter(|cluster| !served.has_exporter(cluster));
             if let Some(cluster) = cluster {
                 let part = parts.entry((name.clone(), cluster)).or_default();
                 part.extend(slice.part_endpoints());
@@ -281,14 +281,14 @@ impl SliceEndpoint {
     /// Reads an endpoint. `zones` contains the zones of the endpoints read before, so that equal texts are shared.
     fn read(endpoint: &Value, zones: &mut Vec<Arc<str>>) -> Self {
         let conditions = &endpoint["conditions"];
-        let own = |value: &Value| value.as_str().map(Arc::from);
+        let text = |value: &Value| value.as_str().map(Arc::from);
         Self {
             addresses: Addresses::of(known(&endpoint["addresses"])),
             ready: conditions["ready"].as_bool(),
             serving: conditions["serving"].as_bool(),
             terminating: conditions["terminating"].as_bool(),
-            hostname: own(&endpoint["hostname"]),
-            node: own(&endpoint["nodeName"]),
+            hostname: text(&endpoint["hostname"]),
+            node: text(&endpoint["nodeName"]),
             zone: endpoint["zone"].as_str().map(|zone| shared(zone, zones)),
             hints: list(&endpoint["hints"]["forZones"])
                 .map(|zone| shared(zone["name"].as_str().unwrap_or_default(), zones))
@@ -381,12 +381,12 @@ impl DerivedService {
         }
     }
 
-    /// Its addresses of these families, in the families' order.
+    /// The cluster IPs of these families, in the families' order.
     pub(super) fn ips_of(&self, families: &[Family]) -> Vec<IpAddr> {
         let addresses = &self.cluster_ips;
-        let of_family =
+        let find_ip =
             |family: &Family| addresses.iter().find(|address| Family::of(**address) == *family);
-        families.iter().filter_map(of_family).copied().collect()
+        families.iter().filter_map(find_ip).copied().collect()
     }
 }
 
@@ -410,12 +410,12 @@ impl Slice {
         }
     }
 
-    /// The addresses that identify its endpoints.
+    /// The addresses that identify the endpoints of the slice.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.endpoints.iter().filter_map(SliceEndpoint::address)
     }
 
-    /// Its endpoints, each with one of its ports.
+    /// The endpoints of the slice, each with one of its ports.
     fn part_endpoints(&self) -> impl Iterator<Item = PartEndpoint> {
         self.addresses().flat_map(|address| {
             let ports = self.ports.iter().map(|port| Some((port.protocol, port.number)));
@@ -424,7 +424,7 @@ impl Slice {
         })
     }
 
-    /// The cluster that its label names. `None` if the label is missing or not a cluster id.
+    /// The exporting cluster in the label of the slice. `None` if the label is missing or not a cluster id.
     pub fn source(&self) -> Option<ClusterId> {
         ClusterId::parse(self.metadata.labels.get(SOURCE_CLUSTER)?)
     }
@@ -445,7 +445,7 @@ impl Metadata {
         }
     }
 
-    /// Whether it is most likely an object of this function that has lost its label.
+    /// Whether the object most likely is one of ours that has lost its label.
     pub fn has_lost_label(&self) -> bool {
         let is_made_by_us = self.manager.as_deref() == Some(MANAGER);
         is_made_by_us && !self.labels.contains_key(OWNER_LABEL)

@@ -44,8 +44,8 @@ pub(super) fn changes(
     derived: Option<&Derived>,
 ) -> Vec<Change> {
     let metadata = wanted_metadata(input, service, derived);
-    // If this cluster has none of the exported families, the ServiceImport states them: a later plan that cannot read
-    // any export has no other source of them.
+    // If this cluster has none of the exported families, the ServiceImport lists the exported ones: a later plan that
+    // cannot read any export has no other source of them.
     let with_ips = derived.filter(|derived| !derived.families.is_empty());
     let families = with_ips.map_or(&service.families, |derived| &derived.families).clone();
     let spec = ClustersetService { families, ..service.clone() };
@@ -63,7 +63,7 @@ pub(super) fn changes(
         return std::iter::once(create).chain(update(ips)).collect();
     };
     let present = present_metadata(&import.metadata, &metadata);
-    // IPs that a later change writes are no difference here.
+    // A later change writes the IPs, so they are not compared here.
     let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
     let mut present = json_of(&present, &import.spec, &import.ips);
     let is_written_later = |field: &str| field == "ips" && with_ips.is_some();
@@ -77,13 +77,13 @@ pub(super) fn changes(
 }
 
 /// The patch that removes the guard's note.
-pub(super) fn note_taken_off(input: &PlanInput<'_>) -> Option<Change> {
+pub(super) fn note_removal(input: &PlanInput<'_>) -> Option<Change> {
     let annotations = &input.import()?.metadata.annotations;
-    if *input.note != NoteChange::TakeOff || !annotations.contains_key(GUARD) {
+    if *input.note != NoteChange::Remove || !annotations.contains_key(GUARD) {
         return None;
     }
     let content = Content::new(json!({"metadata": {"annotations": {GUARD: null}}}));
-    Change::patch(Stage::TakeNoteOff, object(input), content)
+    Change::patch(Stage::RemoveNote, object(input), content)
 }
 
 /// The guard's note about a loss of an import of ours, if it can be read.
@@ -132,7 +132,7 @@ fn wanted_metadata(
     let noted = input.import().and_then(|import| import.metadata.annotations.get(GUARD));
     let note = match input.note {
         NoteChange::Write(note) => Some(note.to_string()),
-        NoteChange::Keep | NoteChange::TakeOff => noted.cloned(),
+        NoteChange::Keep | NoteChange::Remove => noted.cloned(),
     };
     annotations.extend(note.map(|note| (GUARD.to_owned(), note)));
     let refused = refused::annotation(input, Kind::ServiceImport);

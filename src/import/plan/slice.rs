@@ -63,7 +63,8 @@ impl SliceContext<'_> {
         additions.into_iter().chain(removals).collect()
     }
 
-    /// Whether a slice needs no change. This is true of most slices of a run, and their states are then not built.
+    /// Whether a slice needs no change. Most slices of a run need none, so this check runs before their states are
+    /// built.
     fn is_in_step(&self, slice: &Slice, packed: &Packed<'_>) -> bool {
         let labels = || change::only(&slice.metadata.labels, LABELS);
         slice.endpoints == packed.endpoints
@@ -118,11 +119,11 @@ impl SliceContext<'_> {
         State { labels, refused, ports, endpoints }
     }
 
-    /// Returns the ports, with renamed ports under their former names as well. A new name
-    /// that is still the former name of another port is added only with the removals.
+    /// Returns the ports, with renamed ports under their former names as well. A new name that is still the former name
+    /// of another port is added only with the removals.
     fn ports_in_transition(&self, packed: &Packed<'_>) -> PortSet {
         let ports = &packed.ports;
-        if packed.is_leaving {
+        if packed.has_only_waiting {
             return ports.clone();
         }
         let former = self.derived.iter().flat_map(|derived| &derived.former_names);

@@ -1,6 +1,6 @@
-//! The fate of each endpoint of a name, both in the clusterset and in its present import, so that people can find out
-//! why an endpoint is missing. This module decides nothing: `Members::known` gives the plan its input and the reasons
-//! for everything left out of it, and the plan shows whether it adds endpoints.
+//! The fate of each endpoint of a name, whether a member exports it or only the present import has it, so that people
+//! can find out why an endpoint is missing. This module decides nothing: [`Members::exports_for`] gives the plan its
+//! input and the reasons for everything left out of it, and the plan shows whether it adds endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,9 +17,9 @@ use crate::model::{ClusterId, EndpointLine, Family, Fate, Health, ServiceRef};
 struct Candidate {
     ports: Vec<String>,
     pod: Option<String>,
-    /// Whether it takes traffic.
+    /// Whether the endpoint takes traffic.
     ready: bool,
-    /// The reason if it cannot be in an import.
+    /// The reason if the endpoint cannot be in an import.
     absent: Option<Absent>,
 }
 
@@ -30,8 +30,8 @@ type ClusterAddress = (Option<ClusterId>, String);
 type Candidates = BTreeMap<ClusterAddress, Candidate>;
 
 impl Members<'_> {
-    /// Lists all endpoints of a name with their fates in a cluster's import. `changes` is whether the plan changes the
-    /// endpoints of the import.
+    /// Lists all endpoints of a name with their fates in a cluster's import. `changes_endpoints` says whether the plan
+    /// changes the endpoints of the import.
     pub fn fates(
         &self,
         name: &ServiceRef,
@@ -39,7 +39,7 @@ impl Members<'_> {
         sources: &Sources,
         owner: &OwnerLabel,
         present: &Present,
-        changes: bool,
+        changes_endpoints: bool,
     ) -> Vec<EndpointLine> {
         let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
         let in_import: BTreeSet<ClusterAddress> = own
@@ -63,7 +63,7 @@ impl Members<'_> {
             let (cluster, address) = key;
             let is_unread =
                 cluster.as_ref().map_or(!sources.is_complete, |cluster| sources.is_unread(cluster));
-            // Nothing of its cluster leaves the import.
+            // The plan removes no endpoint of its cluster.
             let is_held = cluster.as_ref().is_some_and(|cluster| sources.stays(cluster));
             let unread = "the exports of its cluster could not be read";
             let (fate, detail) = match (candidate.absent, is_in) {
@@ -71,21 +71,21 @@ impl Members<'_> {
                 (_, false) if is_unread => (Fate::LeftOut, format!("not in the import: {unread}")),
                 (None, true) if candidate.ready => (Fate::Present, "in the import".to_owned()),
                 (None, true) => (Fate::Present, "in the import, not ready".to_owned()),
-                (None, false) if changes => {
+                (None, false) if changes_endpoints => {
                     (Fate::ToAdd, "a sync would add it to the import".to_owned())
                 }
                 (None, false) => {
                     (Fate::LeftOut, "not in the import: see the lines above".to_owned())
                 }
-                (Some(absent), true) if is_held || !changes => {
+                (Some(absent), true) if is_held || !changes_endpoints => {
                     (Fate::Kept, format!("stays in the import for now: {absent}"))
                 }
                 (Some(absent), true) => {
                     (Fate::ToRemove, format!("in the import, and a sync would remove it: {absent}"))
                 }
                 (Some(absent), false) => {
-                    let is_meant = matches!(absent, Absent::NotReady | Absent::Terminating);
-                    let fate = if is_meant { Fate::NotReady } else { Fate::LeftOut };
+                    let takes_no_traffic = matches!(absent, Absent::NotReady | Absent::Terminating);
+                    let fate = if takes_no_traffic { Fate::NotReady } else { Fate::LeftOut };
                     (fate, format!("not in the import: {absent}"))
                 }
             };
@@ -117,10 +117,11 @@ impl Members<'_> {
             let Some(published) = read.desired.services.get(name) else { continue };
             let Some(exported) = &published.export else { continue };
             for endpoint in published.read_endpoints() {
-                let led_to = endpoints_of(exported, endpoint, read.arn.region());
+                let exported_endpoints = endpoints_of(exported, endpoint, read.arn.region());
                 for address in endpoint.addresses() {
-                    let ports = led_to.iter().filter(|endpoint| endpoint.address == address);
+                    let ports = exported_endpoints.iter();
                     let ports = ports
+                        .filter(|endpoint| endpoint.address == address)
                         .filter_map(|endpoint| Some(endpoint.port.as_ref()?.number.to_string()));
                     let pod = endpoint.pod.clone();
                     let ready = endpoint.health() == Health::Ready;
@@ -130,23 +131,23 @@ impl Members<'_> {
                 }
             }
         }
-        let instances = self.places.get(name).into_iter().flatten();
-        for (_, of_instance) in instances.flat_map(|key| self.read.registry.instances(key)) {
-            let cluster = attributes::cluster_of(of_instance);
+        let keys = self.service_keys.get(name).into_iter().flatten();
+        for (_, attributes) in keys.flat_map(|key| self.read.registry.instances(key)) {
+            let cluster = attributes::cluster_of(attributes);
             let is_served = cluster.as_ref().is_some_and(|cluster| !self.is_of_cloud_map(cluster));
-            if !attributes::is_exported_to(of_instance, self.clusterset) || is_served {
+            if !attributes::is_exported_to(attributes, self.clusterset) || is_served {
                 continue;
             }
-            let (ready, absent) = match attributes::read(of_instance, self.clusterset) {
+            let (ready, absent) = match attributes::read(attributes, self.clusterset) {
                 Err(skipped) => (true, Some(skipped.into())),
                 Ok(None) => (true, Some(Absent::NotExported)),
                 Ok(Some(instance)) => {
                     (instance.endpoint.ready, absent(&instance.cluster, instance.endpoint.address))
                 }
             };
-            let text = |key: &str| of_instance.get(key).map(str::to_owned);
+            let text = |key: &str| attributes.get(key).map(str::to_owned);
             let address = text(IPV4).or_else(|| text(IPV6));
-            // In the form of the import's addresses.
+            // Addresses in slices have this form.
             let address = address.map(|written| {
                 written.parse().map_or(written, |address: IpAddr| address.to_string())
             });
@@ -161,10 +162,10 @@ impl Members<'_> {
 fn add(all: &mut Candidates, key: ClusterAddress, candidate: Candidate) {
     match all.get_mut(&key) {
         None => _ = all.insert(key, candidate),
-        Some(known) => {
-            known.ports.extend(candidate.ports);
-            known.ready |= candidate.ready;
-            known.absent = known.absent.and(candidate.absent);
+        Some(merged) => {
+            merged.ports.extend(candidate.ports);
+            merged.ready |= candidate.ready;
+            merged.absent = merged.absent.and(candidate.absent);
         }
     }
 }

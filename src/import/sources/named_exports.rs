@@ -8,17 +8,17 @@ use std::sync::Arc;
 use super::{Members, Source};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped, endpoints_of};
 use crate::clusterset::members::MemberRecords;
-use crate::clusterset::merge::{Merged, merge, serves};
+use crate::clusterset::merge::{Merged, includes_endpoint, merge};
 use crate::clusterset::record::as_recorded;
-use crate::import::plan::{Absent, Exported, ImportedEndpoint, PortKey, Reason, Sources};
+use crate::import::plan::{Absent, ImportedEndpoint, MemberEndpoints, PortKey, Reason, Sources};
 use crate::model::{
     ClusterArn, ClusterId, ClustersetService, Endpoint, EndpointPort, Export, ExportedEndpoint,
     ExportedPort, Family, Health, Owner, ReadExports, ServiceRef, is_publishable,
 };
 
-/// The exports of one name.
+/// The exports of one name, the same for all importing clusters.
 pub struct NamedExports {
-    /// The export of each member. `None` if it is not known.
+    /// The export of each member. `None` if this run does not know whether the member exports the name.
     pub(super) members: BTreeMap<ClusterId, Option<MemberExport>>,
     /// The exports that were merged.
     pub exports: Vec<Export>,
@@ -44,14 +44,14 @@ pub struct MergedName {
 /// Instances of one name, with their ids.
 type NamedInstances<'a> = Vec<(&'a String, ExportInstance)>;
 
-/// The export of one member.
+/// The export of one member. The default is that of a member that does not export the name.
 #[derive(Default)]
 pub(super) struct MemberExport {
     arn: Option<ClusterArn>,
-    /// The export with all its endpoints, if the member has one. [`Self::serve`] takes it.
+    /// The export with all its endpoints, if the member has one. [`Self::select_endpoints`] takes it.
     export: Option<(Export, Vec<ExportedEndpoint>)>,
-    /// The endpoints that serve the merged service.
-    exported: Exported,
+    /// The endpoints that the merged service includes.
+    selected: MemberEndpoints,
 }
 
 impl NamedExports {
@@ -61,20 +61,22 @@ impl NamedExports {
             Err(problem) => (Default::default(), Some(problem)),
         };
         let (instances, skipped) = read;
-        // A served cluster may have a record that is newer than the read of Cloud Map, and already a part in the
-        // import.
+        // Includes the served clusters: one may have written its record after Cloud Map was read, and already have a
+        // part in the import.
         let clusters = all.served.members.keys().chain(all.records.keys());
         let clusters: BTreeSet<&ClusterId> =
             clusters.chain(instances.iter().map(|(_, instance)| &instance.cluster)).collect();
         let mut members = BTreeMap::new();
         for cluster in clusters {
             let export = match all.source(cluster) {
-                _ if all.has_left(cluster) => Some(MemberExport::default()),
+                _ if all.has_given_up_id(cluster) => Some(MemberExport::default()),
                 Source::Cluster(read) => {
                     let read = read.filter(|read| read.covers(name));
                     read.map(|read| MemberExport::read_in_cluster(read, name))
                 }
-                Source::CloudMap if unread.is_none() => all.of_registry(cluster, name, &instances),
+                Source::CloudMap if unread.is_none() => {
+                    all.export_in_cloud_map(cluster, name, &instances)
+                }
                 Source::CloudMap => None,
             };
             members.insert(cluster.clone(), export);
@@ -84,7 +86,7 @@ impl NamedExports {
         let hidden = all.hidden(name, &exports);
         let merged = merge(name, &exports);
         if let Some(Merged { service, .. }) = &merged {
-            members.values_mut().flatten().for_each(|member| member.serve(service));
+            members.values_mut().flatten().for_each(|member| member.select_endpoints(service));
         }
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
         let unusable = all.unusable().filter(|record| record.may_be_of(name));
@@ -102,16 +104,16 @@ impl NamedExports {
     }
 
     /// Returns the merged exports if every member that may export the name was read. Suppose blue and green conflict,
-    /// and green cannot be read. The exports of blue alone agree, so the conflict would be withdrawn until green is
-    /// read again.
+    /// and green cannot be read. The export of blue alone has no conflict, so the condition would be withdrawn until
+    /// green is read again.
     pub fn merged_of_all(&self) -> Option<Arc<Merged>> {
         self.merged.clone().filter(|_| self.has_all_exporters)
     }
 }
 
 impl<'a> Members<'a> {
-    /// Returns the instances of the name that can be imported into the clusterset, and those that cannot. Instances of
-    /// served exporters are left out, since these clusters are their own source.
+    /// Returns the instances of the name that can be imported, and those that cannot. Instances of served exporters are
+    /// left out, since each of these clusters is the source of its own exports.
     ///
     /// # Errors
     /// Returns the problem if a Cloud Map service of the name could not be read.
@@ -121,7 +123,7 @@ impl<'a> Members<'a> {
     ) -> Result<(NamedInstances<'a>, Vec<(String, Skipped)>), String> {
         let mut all = Vec::new();
         let mut skipped = Vec::new();
-        for key in self.places.get(name).into_iter().flatten() {
+        for key in self.service_keys.get(name).into_iter().flatten() {
             if let Some(problem) = &self.read.registry.services[*key].unreadable {
                 return Err(problem.clone());
             }
@@ -140,7 +142,7 @@ impl<'a> Members<'a> {
 
     /// Returns the exporters that have a record of the name, but whose endpoints Cloud Map does not show.
     fn hidden(&self, name: &ServiceRef, exports: &[Export]) -> BTreeSet<ClusterId> {
-        if self.places.contains_key(name) {
+        if self.service_keys.contains_key(name) {
             return BTreeSet::new();
         }
         // In a known namespace, an export without endpoints may have no service.
@@ -153,8 +155,8 @@ impl<'a> Members<'a> {
         exporters.filter(is_hidden).cloned().collect()
     }
 
-    /// Returns the export of a member as Cloud Map has it, or `None` if it is not known.
-    fn of_registry(
+    /// Returns the export of a member as Cloud Map has it, or `None` if Cloud Map does not show it reliably.
+    fn export_in_cloud_map(
         &self,
         cluster: &ClusterId,
         name: &ServiceRef,
@@ -162,7 +164,7 @@ impl<'a> Members<'a> {
     ) -> Option<MemberExport> {
         let record = self.record_of(cluster, name);
         let arn = record.map(|record| record.owner.cluster.clone());
-        // Another cluster may have had the id earlier.
+        // Another cluster may have owned the id earlier.
         let is_own = |instance: &ExportInstance| {
             instance.cluster == *cluster
                 && (instance.arn.is_none() || arn.is_none() || instance.arn == arn)
@@ -174,7 +176,7 @@ impl<'a> Members<'a> {
         };
         // If the member has marked instances but no cluster record, its records were deleted, or the list of members
         // lacks the Cloud Map service of its records.
-        let has_no_record = records.is_none_or(|records| records.holder.is_none());
+        let has_no_record = records.is_none_or(|records| records.id_owner.is_none());
         let has_marked_instance = own.iter().any(|(_, instance)| instance.is_marked);
         if records.is_some_and(is_unknown) || has_no_record && has_marked_instance {
             return None;
@@ -215,45 +217,47 @@ impl MemberExport {
             Some((as_recorded(&exported.export), endpoints))
         });
         let excluded = Arc::new(excluded);
-        let exported = Exported { excluded, is_read_in_cluster: true, ..Exported::default() };
-        Self { arn: Some(read.arn.clone()), export, exported }
+        let selected =
+            MemberEndpoints { excluded, is_read_in_cluster: true, ..MemberEndpoints::default() };
+        Self { arn: Some(read.arn.clone()), export, selected }
     }
 
-    /// Moves the endpoints that serve the merged service from `export` to `exported`.
-    fn serve(&mut self, service: &ClustersetService) {
+    /// Moves the endpoints that the merged service includes from `export` to `selected`.
+    fn select_endpoints(&mut self, service: &ClustersetService) {
         let Some((export, all)) = self.export.take() else { return };
         let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
         let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
-        self.exported.port_names = Arc::new(port_names);
-        let (serving, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|endpoint| serves(service, &export, endpoint.port.as_ref()));
+        self.selected.port_names = Arc::new(port_names);
+        let (included, others): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|endpoint| includes_endpoint(service, &export, endpoint.port.as_ref()));
         let others = others.into_iter().map(|endpoint| (endpoint.address, Absent::OtherPort));
-        Arc::make_mut(&mut self.exported.excluded).extend(others);
-        self.exported.endpoints = with_ports(serving).into();
+        Arc::make_mut(&mut self.selected.excluded).extend(others);
+        self.selected.endpoints = with_ports(included).into();
     }
 
     /// Returns the endpoints that may be imported into a cluster, and the addresses that `NAME_POLICY` does not allow
     /// there.
-    pub(super) fn exported(
+    pub(super) fn endpoints_for(
         &self,
         importer: &ClusterArn,
         allows: impl Fn(IpAddr) -> bool,
-    ) -> (Exported, Vec<IpAddr>) {
-        let mut exported = self.exported.clone();
-        exported.shares_zones = self.arn.as_ref().is_some_and(|arn| {
+    ) -> (MemberEndpoints, Vec<IpAddr>) {
+        let mut selected = self.selected.clone();
+        selected.shares_zones = self.arn.as_ref().is_some_and(|arn| {
             (arn.account(), arn.region()) == (importer.account(), importer.region())
         });
-        let others = exported.excluded.iter().filter(|(_, why)| **why == Absent::OtherPort);
-        let addresses = exported.endpoints.iter().map(|endpoint| endpoint.address);
+        let others = selected.excluded.iter().filter(|(_, why)| **why == Absent::OtherPort);
+        let addresses = selected.endpoints.iter().map(|endpoint| endpoint.address);
         let addresses = addresses.chain(others.map(|(address, _)| *address));
         let denied: BTreeSet<IpAddr> = addresses.filter(|address| !allows(*address)).collect();
         if !denied.is_empty() {
             let reasons = denied.iter().map(|address| (*address, Absent::NotAllowed));
-            Arc::make_mut(&mut exported.excluded).extend(reasons);
-            let endpoints = Arc::make_mut(&mut exported.endpoints);
+            Arc::make_mut(&mut selected.excluded).extend(reasons);
+            let endpoints = Arc::make_mut(&mut selected.endpoints);
             endpoints.retain(|endpoint| !denied.contains(&endpoint.address));
         }
-        (exported, denied.into_iter().collect())
+        (selected, denied.into_iter().collect())
     }
 }
 
@@ -278,11 +282,13 @@ fn with_ports(mut all: Vec<ExportedEndpoint>) -> Vec<ImportedEndpoint> {
     for endpoint in all {
         let port = endpoint.port.as_ref().map(|port| (key(port), port.number));
         let same = endpoints.entry(endpoint.address).or_default();
-        let takes = |known: &&mut ImportedEndpoint| {
-            port.is_none_or(|(key, to)| known.ports.get(&key).is_none_or(|other| *other == to))
+        let can_have_port = |joined: &&mut ImportedEndpoint| {
+            port.is_none_or(|(key, target)| {
+                joined.ports.get(&key).is_none_or(|other| *other == target)
+            })
         };
-        if let Some(known) = same.iter_mut().find(takes) {
-            known.ports.extend(port);
+        if let Some(joined) = same.iter_mut().find(can_have_port) {
+            joined.ports.extend(port);
             continue;
         }
         same.push(ImportedEndpoint {

@@ -265,7 +265,7 @@ fn first_endpoints_are_the_same_in_any_order_and_serving_ones_come_first() {
     let (first, left_out) = collect(slices((0..12_000).collect()));
     assert_eq!((first.len(), left_out), (5_000, 7_000));
     assert_eq!(collect(slices((0..12_000).rev().collect())), (first.clone(), 7_000));
-    // Most of them stay if others come, and all that stay are of the first.
+    // If some endpoints are gone, most of the first 5,000 stay the same.
     let (fewer, _) = collect(slices((0..11_900).collect()));
     assert!(fewer.intersection(&first).count() > 4_900);
 
@@ -300,7 +300,7 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
     assert_eq!(from_core(&CoreEndpoints::default()).all, []);
 }
 
-/// The API server takes any text there from a writer of slices, and Cloud Map refuses an instance with such an attribute.
+/// The API server accepts any text for a pod or a zone, and Cloud Map refuses an instance with an invalid attribute.
 #[test]
 fn names_of_pods_and_zones_that_cannot_exist_are_left_out() {
     let mut odd = pod("größe", "10.0.0.1");

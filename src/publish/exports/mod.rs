@@ -15,7 +15,7 @@ mod records;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::observe::{self, World};
+use super::observe::{self, ClusterRun};
 use super::plan::{HeldBack, Observation, Reason, place_of_aws, plan};
 use super::{Execution, Options, Task};
 use crate::clusterset::conditions::ExportOutcome;
@@ -30,15 +30,15 @@ use records::{OwnRecords, Written};
 
 pub use outcome::{INSTALL, MAXIMUM, Refused};
 
-/// A run over the exports of a member. A member that has imports but no record here is refused unless a person confirms
-/// the run: this may be the wrong Cloud Map.
+/// A run over the exports of a member. If the member has imports but no record in this Cloud Map, the run is refused
+/// unless a person confirms it: the Cloud Map may be the wrong one.
 pub struct Exporting<'a> {
-    pub world: &'a World<'a>,
+    pub cluster_run: &'a ClusterRun<'a>,
     pub member: &'a Member,
     pub imports: PresentImports,
     pub selection: &'a Selection,
     pub options: Options,
-    /// Takes the offer to the importers of the same run; `None` once it was made.
+    /// Passes the offer to the importers of the same run; `None` once it was made.
     pub offer: Option<Box<dyn FnOnce(Offer) + Send + Sync + 'a>>,
 }
 
@@ -85,7 +85,7 @@ pub enum Offer {
 type ReadRecords = Option<(Observation, ServiceKey)>;
 
 impl<'a> Exporting<'a> {
-    /// Publishes the exports of the member or introduces it, as the purpose says. A run that only plans writes nothing.
+    /// Publishes the exports of the member or introduces it, as the purpose says. A plan writes nothing.
     ///
     /// # Errors
     /// Returns an error with the reason if the member is refused, or if the cluster or Cloud Map could not be read.
@@ -102,16 +102,17 @@ impl<'a> Exporting<'a> {
 
     /// Reads the selected exports, offers them to importers and publishes them.
     async fn publish(&mut self) -> Result<PublishedExports, Refused> {
-        let Self { world, member, selection, options, .. } = *self;
-        let desired = options.deadline.until_stop(Box::pin(world.read_cluster(selection))).await;
+        let Self { cluster_run, member, selection, options, .. } = *self;
+        let desired =
+            options.deadline.until_stop(Box::pin(cluster_run.read_cluster(selection))).await;
         let desired = desired.map_err(observe::Error::from)??;
-        let read = allowed(world, selection, &desired);
-        if world.registry.is_only_id(member, &world.owner) {
+        let read = allowed_exports(cluster_run, selection, &desired);
+        if cluster_run.registry.is_only_id(member, &cluster_run.owner) {
             self.offer(Offer::Exports(Box::new(read.clone())));
         }
         let (observed, records) = self.observe(desired).await?;
         let Some(records) = records else {
-            return Ok(self.nothing(read));
+            return Ok(self.without_exports(read));
         };
         let mut own_records = self.own_records(records, &observed.registry).await?;
         let plan = plan(&observed);
@@ -121,27 +122,28 @@ impl<'a> Exporting<'a> {
         if own_records.has_cluster_record() || options.mode != Mode::Sync {
             self.offer(Offer::Exports(Box::new(read.clone())));
         }
-        if world.is_about_no_export(&observed, selection) {
-            return Ok(self.nothing(read));
+        if cluster_run.is_about_no_export(&observed, selection) {
+            return Ok(self.without_exports(read));
         }
-        // The records may have been read many calls after the exports, so they may have one of an export that began
-        // meanwhile.
+        // The records were read after the exports, so a record may belong to an export that was created in between.
+        // Therefore the ended exports are checked in the cluster again.
         let denied: BTreeSet<ServiceRef> = denied(&plan.held_back).cloned().collect();
         let ended = own_records.ended(&observed, &denied, &plan, selection).into_iter();
-        let (of_denied, ended): (_, BTreeSet<_>) =
+        let (ended_by_denial, ended): (_, BTreeSet<_>) =
             ended.partition(|service| denied.contains(service));
-        let ended = &world.without_claims(ended).await? | &of_denied;
-        let taken_away = own_records.take_away(ended, options).await;
-        let filled = own_records.fill(&plan, options).await;
-        let execution = Execution::of_cluster(Task::Sync, world, options);
+        let ended = &cluster_run.without_claims(ended).await? | &ended_by_denial;
+        let removed = own_records.remove_ended(ended, options).await;
+        let marked_not_empty = own_records.mark_not_empty(&plan, options).await;
+        let execution = Execution::of_cluster(Task::Sync, cluster_run, options);
         let published = execution.carry_out_plan(&observed, plan).await;
         let (outcomes, empty) = outcome::before_records(&observed, selection, &published);
         let written =
             own_records.write(&observed.desired, (outcomes, &empty), selection, options).await;
-        let Written { report: records, outcomes, may_leave_former_ids } = written;
-        let report = published.report.with(introduced).with(taken_away).with(filled).with(records);
-        let report = if may_leave_former_ids {
-            report.with(own_records.leave_former_ids(selection, options).await)
+        let Written { report: records, outcomes, may_remove_former_records } = written;
+        let report =
+            published.report.with(introduced).with(removed).with(marked_not_empty).with(records);
+        let report = if may_remove_former_records {
+            report.with(own_records.remove_former_records(selection, options).await)
         } else {
             report
         };
@@ -149,26 +151,26 @@ impl<'a> Exporting<'a> {
     }
 
     /// Writes the record of a cluster that only imports. The record identifies the Cloud Map of its imports, as the
-    /// record of an exporter does, and shows if two clusters state the same id.
+    /// record of an exporter does. It also reveals a second cluster with the same id in its settings.
     async fn introduce(&mut self) -> Result<PublishedExports, Refused> {
-        let Self { world, member, selection, options, .. } = *self;
+        let Self { cluster_run, member, selection, options, .. } = *self;
         let is_whole = *selection == Selection::Everything;
         let read = async {
             let registry =
-                if is_whole { world.registry.read().await? } else { Registry::default() };
-            let namespaces = world.registry.known_namespaces();
+                if is_whole { cluster_run.registry.read().await? } else { Registry::default() };
+            let namespaces = cluster_run.registry.known_namespaces();
             Ok::<_, observe::Error>((
                 registry,
-                world.observe_records(namespaces, member, None).await?,
+                cluster_run.observe_records(namespaces, member, None).await?,
             ))
         };
         let read = options.deadline.until_stop(read).await.map_err(observe::Error::from)?;
         let (registry, records) = read?;
         let mut own_records = self.own_records(records, &registry).await?;
-        let arn = world.owner.cluster.clone();
+        let arn = cluster_run.owner.cluster.clone();
         let read = ReadExports { arn, desired: Desired::default(), covers: Selection::nothing() };
         if !is_whole {
-            return Ok(self.nothing(read));
+            return Ok(self.without_exports(read));
         }
         own_records.only_imports = true;
         let (mut report, failure) = own_records.write_own(selection, options).await?;
@@ -176,7 +178,7 @@ impl<'a> Exporting<'a> {
             return Err(Refused::NoRecord(error));
         }
         if own_records.has_cluster_record() {
-            report = report.with(own_records.leave_former_ids(selection, options).await);
+            report = report.with(own_records.remove_former_records(selection, options).await);
         }
         Ok(PublishedExports { report, read, outcomes: BTreeMap::new() })
     }
@@ -187,14 +189,17 @@ impl<'a> Exporting<'a> {
         &self,
         desired: Desired,
     ) -> Result<(Observation, Option<ReadRecords>), observe::Error> {
-        let Self { world, member, selection, options, .. } = *self;
+        let Self { cluster_run, member, selection, options, .. } = *self;
         let read = async {
-            let observed = Box::pin(world.observe_for(selection, desired)).await?;
-            if options.mode != Mode::Plan && world.is_about_no_export(&observed, selection) {
+            let observed = Box::pin(cluster_run.observe_for(selection, desired)).await?;
+            if options.mode != Mode::Plan && cluster_run.is_about_no_export(&observed, selection) {
                 return Ok((observed, None));
             }
-            let known = world.registry.known_namespaces();
-            Ok((observed, Some(world.observe_records(known, member, selection.names()).await?)))
+            let known = cluster_run.registry.known_namespaces();
+            Ok((
+                observed,
+                Some(cluster_run.observe_records(known, member, selection.names()).await?),
+            ))
         };
         options.deadline.until_stop(read).await?
     }
@@ -208,11 +213,13 @@ impl<'a> Exporting<'a> {
         read: ReadRecords,
         registry: &Registry,
     ) -> Result<OwnRecords<'a>, Refused> {
-        let Self { world, member, selection, options, .. } = *self;
-        let mut own_records = OwnRecords::new(world, member, read)?;
+        let Self { cluster_run, member, selection, options, .. } = *self;
+        let mut own_records = OwnRecords::new(cluster_run, member, read)?;
         let is_first = !own_records.has_cluster_record();
-        let asks_all = is_first || options.mode == Mode::Plan;
-        let former = options.deadline.until_stop(world.observe_former_records(member, asks_all));
+        let reads_id_owners = is_first || options.mode == Mode::Plan;
+        let former = options
+            .deadline
+            .until_stop(cluster_run.observe_former_records(member, reads_id_owners));
         own_records.former = former.await.map_err(observe::Error::from)??;
         // Exports under both ids mean that two runs published concurrently while the id was changed. The cluster then
         // keeps the id that it states.
@@ -220,7 +227,7 @@ impl<'a> Exporting<'a> {
             && (own_records.former_exports().next().is_some() && !own_records.has_exports()
                 || is_first
                     && (own_records.has_recent_former_record()
-                        || self.imports.may_exist(world).await))
+                        || self.imports.may_exist(cluster_run).await))
         {
             let id = member.cluster.to_string();
             return Err(Refused::IdChanged { id, former });
@@ -229,7 +236,7 @@ impl<'a> Exporting<'a> {
             let id = member.cluster.to_string();
             return Err(Refused::AnotherController { id, place });
         }
-        if is_first && !world.confirmed && self.imports.may_exist(world).await {
+        if is_first && !cluster_run.confirmed && self.imports.may_exist(cluster_run).await {
             return Err(Refused::UnfamiliarRegistry);
         }
         if is_first && *selection != Selection::Everything && options.mode == Mode::Sync {
@@ -239,8 +246,8 @@ impl<'a> Exporting<'a> {
     }
 
     /// The result of a run that is about no export.
-    fn nothing(&self, read: ReadExports) -> PublishedExports {
-        let cluster = self.world.owner.cluster.to_string();
+    fn without_exports(&self, read: ReadExports) -> PublishedExports {
+        let cluster = self.cluster_run.owner.cluster.to_string();
         let report = ClusterReport { cluster, ..ClusterReport::default() };
         PublishedExports { report, read, outcomes: BTreeMap::new() }
     }
@@ -268,14 +275,14 @@ pub enum PresentImports {
 impl PresentImports {
     /// Whether the cluster has imports of ours. Lists them if that is unknown. A list that fails counts as having some,
     /// and a kind that the API server does not serve as having none.
-    async fn may_exist(&self, world: &World<'_>) -> bool {
+    async fn may_exist(&self, cluster_run: &ClusterRun<'_>) -> bool {
         match self {
             Self::Present => true,
             Self::None => false,
             Self::Unknown { label } => {
                 for kind in [Kind::ServiceImport, Kind::EndpointSlice] {
-                    let stands = world.kubernetes.has_objects(kind, label).await;
-                    if stands.unwrap_or_else(|error| !error.is_not_found()) {
+                    let has_objects = cluster_run.kubernetes.has_objects(kind, label).await;
+                    if has_objects.unwrap_or_else(|error| !error.is_not_found()) {
                         return true;
                     }
                 }
@@ -287,21 +294,25 @@ impl PresentImports {
 
 /// Reads the selected exports of a cluster. `None` if they cannot be read.
 pub async fn in_cluster(
-    world: &World<'_>,
+    cluster_run: &ClusterRun<'_>,
     selection: &Selection,
     deadline: Deadline,
 ) -> Option<ReadExports> {
-    let read = deadline.until_stop(world.read_selected(selection)).await.ok()?;
+    let read = deadline.until_stop(cluster_run.read_selected(selection)).await.ok()?;
     let desired =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
-    Some(allowed(world, selection, &desired))
+    Some(allowed_exports(cluster_run, selection, &desired))
 }
 
-/// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.
-fn allowed(world: &World<'_>, selection: &Selection, desired: &Desired) -> ReadExports {
-    let arn = world.owner.cluster.clone();
+/// The exports and the addresses that `NAME_POLICY` allows in Cloud Map: no cluster may import any other.
+fn allowed_exports(
+    cluster_run: &ClusterRun<'_>,
+    selection: &Selection,
+    desired: &Desired,
+) -> ReadExports {
+    let arn = cluster_run.owner.cluster.clone();
     let mut desired = desired.clone();
-    if let Some(policy) = &world.rules.name_policy {
+    if let Some(policy) = &cluster_run.rules.name_policy {
         desired.services.retain(|service, published| {
             let Some(rule) = policy.rule(&arn, &service.namespace) else { return false };
             if !rule.allows(&Namespace::missing(&service.namespace), &service.name) {

@@ -1,5 +1,6 @@
-//! The outcome of each export. Once its instances are registered, its record is written. The outcome says why if the
-//! record is not written, does not fit or was refused. [`Refused`] is the reason why a cluster has no exports.
+//! The outcome of each export. Once the instances of an export are registered, its record is written. The outcome gives
+//! the reason if the record is not written, does not fit or was refused. [`Refused`] is the reason why a cluster has no
+//! exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ use crate::publish::plan::{HeldBack, Observation, Reason, no_service};
 use crate::report::ClusterReport;
 
 /// Returns the outcome of each export that the run is about, as far as its instances decide it, and the exports that
-/// have no endpoint in Cloud Map. A Service that cannot be exported is affected only if it has instances from before,
-/// so the selected exports are included too.
+/// have no endpoint in Cloud Map. The affected Services alone do not suffice: a selected export that is invalid is
+/// affected only if it has instances from before.
 pub(super) fn before_records(
     observed: &Observation,
     selection: &Selection,
@@ -33,7 +34,7 @@ pub(super) fn before_records(
         let is_registered = instances.contains_key(service);
         let lines: Vec<&HeldBack> =
             held_back.iter().filter(|line| line.service == *service).collect();
-        let outcome = if lines.iter().any(|line| is_of_an_earlier_run(observed, line)) {
+        let outcome = if lines.iter().any(|line| is_from_earlier_run(observed, line)) {
             ExportOutcome::TimeRanOut
         } else {
             of_export((service, export), is_registered, report, &lines)
@@ -57,29 +58,29 @@ fn of_export(
         return ExportOutcome::Invalid(obstacle);
     }
     let text = |line: &&HeldBack| format!("{}: {}", line.reason.code(), line.reason);
-    if let Some(line) = lines.iter().find(|line| bars_the_name(line)) {
+    if let Some(line) = lines.iter().find(|line| excludes_all_endpoints(line)) {
         return ExportOutcome::HeldBack(text(line));
     }
-    let mut left = report
+    let mut not_made = report
         .all_lines()
         .filter(|line| line.service.as_ref() == Some(service) && line.outcome.is_left_undone());
-    if let Some(outcome) = left.next().filter(|_| !is_registered).and_then(failure) {
+    if let Some(outcome) = not_made.next().filter(|_| !is_registered).and_then(failure) {
         return outcome;
     }
-    let is_told = |reason: &Reason| reason.keeps_out() || reason.is_about_capacity();
-    let remarks = lines.iter().filter(|line| is_told(&line.reason));
+    let is_remark = |reason: &Reason| reason.keeps_out() || reason.is_about_capacity();
+    let remarks = lines.iter().filter(|line| is_remark(&line.reason));
     ExportOutcome::Exported(join(remarks.map(text), "; "))
 }
 
 /// Whether a line only says that an earlier run could not read a service that this run had no time to read.
-fn is_of_an_earlier_run(observed: &Observation, line: &HeldBack) -> bool {
+fn is_from_earlier_run(observed: &Observation, line: &HeldBack) -> bool {
     let service = line.place.as_ref().and_then(|place| observed.registry.services.get(&place.key));
     matches!(line.reason, Reason::Unreadable(_))
         && service.is_some_and(|service| !service.is_current())
 }
 
-/// Whether a line keeps every endpoint of the Service out of the name.
-fn bars_the_name(line: &HeldBack) -> bool {
+/// Whether a line means that no endpoint of the Service is registered under the name.
+fn excludes_all_endpoints(line: &HeldBack) -> bool {
     line.place.is_none()
         || matches!(
             line.reason,
@@ -97,8 +98,8 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// Returns the number of instances after a run, for each Service that has or had some. Each Service in `with_instances` has
-/// at least one.
+/// Returns the number of instances after a run, for each Service that has or had some. Each Service in `with_instances`
+/// has at least one.
 fn instances(
     observed: &Observation,
     report: &ClusterReport,
@@ -132,17 +133,17 @@ fn failure(line: &Line) -> Option<ExportOutcome> {
 }
 
 /// Returns the outcomes of the records that were not written, by the id of the record. If the Cloud Map service of the
-/// records was not created, that failure has the id of the cluster record.
+/// records was not created, the failure is listed under the id of the cluster record.
 pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
-    let of_cluster = || id::CLUSTER_RECORD.to_owned();
+    let cluster_record = || id::CLUSTER_RECORD.to_owned();
     let failed = published.report.all_lines().filter_map(|line| {
         let failure = failure(line)?;
         let record = line.object.clone().filter(|_| line.verb() != Some(Verb::Create));
-        Some((record.unwrap_or_else(of_cluster), failure))
+        Some((record.unwrap_or_else(cluster_record), failure))
     });
     let held_back = published.held_back.iter().map(|line| {
         let is_cluster = line.service == no_service();
-        let id = if is_cluster { of_cluster() } else { id::export_record(&line.service) };
+        let id = if is_cluster { cluster_record() } else { id::export_record(&line.service) };
         (id, ExportOutcome::HeldBack(line.reason.to_string()))
     });
     held_back.chain(failed).collect()
@@ -155,7 +156,7 @@ pub const MAXIMUM: usize = 999;
 impl OwnRecords<'_> {
     /// Returns the record of each of these exports, with a remark if labels or annotations are left out, or the reason
     /// why the export gets no record.
-    pub(super) fn fit<'e>(
+    pub(super) fn records_that_fit<'e>(
         &self,
         exports: impl Iterator<Item = (&'e ServiceRef, &'e Export)>,
         empty: &BTreeSet<ServiceRef>,
@@ -168,7 +169,7 @@ impl OwnRecords<'_> {
                 return (service, Err(why));
             }
             let record = record::ExportRecord {
-                owner: self.world.owner.clone(),
+                owner: self.cluster_run.owner.clone(),
                 service: service.clone(),
                 export: export.clone(),
                 is_empty: empty.contains(service),
@@ -200,9 +201,9 @@ pub enum Refused {
     )]
     NoApi,
     #[error(
-        "the id {id} belongs to {holder}: purge that cluster first, or give this one another id"
+        "the id {id} belongs to {id_owner}: purge that cluster first, or give this one another id"
     )]
-    ClusterIdTaken { id: String, holder: String },
+    ClusterIdTaken { id: String, id_owner: String },
     /// The `OWNER_ID` of this installation was changed, or another one serves the same cluster.
     #[error(
         "the records of this cluster in {namespace}/{id} are of the OWNER_ID {owner}, and so are its instances and imports: \
@@ -253,13 +254,13 @@ pub enum Refused {
 pub const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
 
 impl Refused {
-    /// Returns the refusal of a member whose id another cluster holds. `holder` is `None` if the record of the holder
-    /// cannot be read.
-    pub fn taken(id: &ClusterId, holder: Option<&Owner>) -> Self {
+    /// Returns the refusal of a member whose id another cluster owns. `id_owner` is `None` if the record of that
+    /// cluster cannot be read.
+    pub fn taken(id: &ClusterId, id_owner: Option<&Owner>) -> Self {
         let name =
             |owner: &Owner| format!("cluster {} of the installation {}", owner.cluster, owner.id);
         let unknown = || "an owner whose record cannot be read".to_owned();
-        Self::ClusterIdTaken { id: id.to_string(), holder: holder.map_or_else(unknown, name) }
+        Self::ClusterIdTaken { id: id.to_string(), id_owner: id_owner.map_or_else(unknown, name) }
     }
 
     /// Whether nothing is imported into the cluster either: AWS's controller or another installation manages it, its id

@@ -1,9 +1,9 @@
 //! The records of a member in Cloud Map. The records of ended exports are removed first, and those of exports are
-//! written last. The first cluster record of a cluster is written before those of its exports, and a full sync renews
-//! its heartbeat. Each of these steps is a plan of its own, which is carried out like any other.
+//! written last. The first cluster record of a cluster is written before the records of its exports, and a full sync
+//! renews its heartbeat. Each of these steps is a plan of its own, which is carried out like any other.
 //!
-//! Records under a former id of the cluster are removed once the records under the present id are written: no export is
-//! without a record at any time.
+//! Records under a former id of the cluster are removed once the records under the present id are written, so no export
+//! is without a record at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::model::{
     Attributes, Desired, Member, Owner, Place, Policy, Registry, Selection, ServiceKey, ServiceRef,
     SignedDuration, Timestamp,
 };
-use crate::publish::observe::World;
+use crate::publish::observe::ClusterRun;
 use crate::publish::plan::{
     Change, DeregisterReason, Observation, Plan, WantedRecords, no_service,
 };
@@ -25,8 +25,8 @@ use crate::report::{ClusterReport, Mode};
 
 /// The age of a heartbeat after which a full sync writes it again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
-/// The age of a heartbeat after which no run that wrote it is still in progress. Then the record of an exporter without
-/// exports becomes that of a cluster that only imports, or may be given up for another id.
+/// The age of a heartbeat after which no run that wrote it is still in progress. From then on, the record of an
+/// exporter without exports may become the record of a cluster that only imports, and the cluster may take another id.
 const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
 
 /// Records by their ids, each with its Service.
@@ -34,7 +34,7 @@ pub(super) type RecordsById = BTreeMap<String, (ServiceRef, Attributes)>;
 
 /// The records that a member has in Cloud Map.
 pub(super) struct OwnRecords<'w> {
-    pub(super) world: &'w World<'w>,
+    pub(super) cluster_run: &'w ClusterRun<'w>,
     pub(super) member: &'w Member,
     pub(super) observation: Observation,
     pub(super) key: ServiceKey,
@@ -52,7 +52,7 @@ pub(super) struct Written {
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
     /// Whether the cluster has its record under the present id, and no export under a former id waits for a retry of
     /// its record.
-    pub may_leave_former_ids: bool,
+    pub may_remove_former_records: bool,
 }
 
 impl<'w> OwnRecords<'w> {
@@ -60,7 +60,7 @@ impl<'w> OwnRecords<'w> {
     /// Returns an error with the reason if the namespace of the records is ambiguous or cannot be created, if the
     /// records could not be read, or if another cluster or installation holds the id.
     pub(super) fn new(
-        world: &'w World<'w>,
+        cluster_run: &'w ClusterRun<'w>,
         member: &'w Member,
         read: Option<(Observation, ServiceKey)>,
     ) -> Result<Self, Refused> {
@@ -77,26 +77,30 @@ impl<'w> OwnRecords<'w> {
             return Err(Refused::Unreadable(problem));
         }
         let own = observation.registry.instance(&key, CLUSTER_RECORD).map(Owner::of);
-        // Without a cluster record, the id may be that of another cluster whose record is being written.
+        // If there is no cluster record, another cluster may be about to write its record under this id.
         let claimant = || {
             let records = observation.registry.instances(&key);
             let mut others = records.filter_map(|(_, record)| Owner::of(record));
-            let claimant = world.registry.first_writer(member);
-            claimant.or_else(|| others.find(|owner| owner.cluster != world.owner.cluster)).map(Some)
+            let claimant = cluster_run.registry.first_writer(member);
+            claimant
+                .or_else(|| others.find(|owner| owner.cluster != cluster_run.owner.cluster))
+                .map(Some)
         };
         match own.or_else(claimant) {
-            Some(Some(holder)) if holder == world.owner => {}
-            Some(Some(Owner { id: owner, cluster, .. })) if cluster == world.owner.cluster => {
+            Some(Some(id_owner)) if id_owner == cluster_run.owner => {}
+            Some(Some(Owner { id: owner, cluster, .. }))
+                if cluster == cluster_run.owner.cluster =>
+            {
                 let id = member.cluster.to_string();
                 return Err(Refused::OtherOwner { namespace, id, owner });
             }
-            Some(holder) => return Err(Refused::taken(&member.cluster, holder.as_ref())),
+            Some(id_owner) => return Err(Refused::taken(&member.cluster, id_owner.as_ref())),
             None => {}
         }
         let former = Registry::default();
         let only_imports = false;
         let failure = None;
-        Ok(Self { world, member, observation, key, only_imports, former, failure })
+        Ok(Self { cluster_run, member, observation, key, only_imports, former, failure })
     }
 
     pub(super) fn has_cluster_record(&self) -> bool {
@@ -136,7 +140,7 @@ impl<'w> OwnRecords<'w> {
     }
 
     /// Removes the records of ended exports.
-    pub(super) async fn take_away(
+    pub(super) async fn remove_ended(
         &mut self,
         ended: BTreeSet<ServiceRef>,
         options: Options,
@@ -145,20 +149,20 @@ impl<'w> OwnRecords<'w> {
     }
 
     /// Removes the attribute [`EMPTY`] from the records of exports for which the plan registers instances.
-    pub(super) async fn fill(&mut self, plan: &Plan, options: Options) -> ClusterReport {
+    pub(super) async fn mark_not_empty(&mut self, plan: &Plan, options: Options) -> ClusterReport {
         let registers = |service: &ServiceRef| {
             let mut changes = plan.changes.get(service).into_iter().flatten();
             changes.any(|change| matches!(change, Change::Register { .. }))
         };
         let empty = self.observation.registry.instances(&self.key).filter_map(|(id, record)| {
-            let service = self.world.owner.service_of(record)?;
+            let service = self.cluster_run.owner.service_of(record)?;
             let is_filled = record.get(EMPTY).is_some() && registers(&service);
             let mut record = record.clone();
             record.remove(EMPTY);
             is_filled.then(|| (id.clone(), (service, record)))
         });
-        let filled = empty.collect();
-        self.change(filled, BTreeSet::new(), options).await.0
+        let marked_not_empty = empty.collect();
+        self.change(marked_not_empty, BTreeSet::new(), options).await.0
     }
 
     /// Writes and removes records, and updates the observation accordingly. Also returns the outcomes of the records
@@ -180,7 +184,7 @@ impl<'w> OwnRecords<'w> {
         if let Some(service) = services.get_mut(&self.key) {
             let present = service.instances.get_or_insert_default();
             let WantedRecords { wanted, ended, .. } = records;
-            let owner = &self.world.owner;
+            let owner = &self.cluster_run.owner;
             present.retain(|_, record| {
                 !owner.service_of(record).is_some_and(|service| ended.contains(&service))
             });
@@ -199,15 +203,15 @@ impl<'w> OwnRecords<'w> {
 
     async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
         if records.wanted.contains_key(CLUSTER_RECORD) {
-            self.world.registry.forget_cluster_record(&self.key);
+            self.cluster_run.registry.forget_cluster_record(&self.key);
         }
         let task = Task::Records(records);
-        let execution = Execution::of_registry(task, self.world.registry, options);
+        let execution = Execution::of_registry(task, self.cluster_run.registry, options);
         execution.carry_out(&self.observation).await
     }
 
-    /// Writes the records of the exports whose outcome is `Exported`, and the cluster record if it is due, and
-    /// completes the outcomes. Cloud Map has no endpoint of the exports in `empty`.
+    /// Writes the records of the exports whose outcome is `Exported`, and the cluster record if it is due. Completes
+    /// the outcomes. The exports in `empty` have no endpoint in Cloud Map.
     pub(super) async fn write(
         &self,
         desired: &Desired,
@@ -217,12 +221,12 @@ impl<'w> OwnRecords<'w> {
     ) -> Written {
         let mut wanted = self.cluster_record(selection, options.now);
         let is_due = !wanted.is_empty();
-        let standing = desired.services.iter().filter_map(|(service, published)| {
-            let stands = matches!(outcomes.get(service)?, ExportOutcome::Exported(_));
-            stands.then_some((service, &published.export.as_ref()?.export))
+        let exported = desired.services.iter().filter_map(|(service, published)| {
+            let is_exported = matches!(outcomes.get(service)?, ExportOutcome::Exported(_));
+            is_exported.then_some((service, &published.export.as_ref()?.export))
         });
-        let fitting: Vec<_> = self.fit(standing, empty).collect();
-        for (service, record) in fitting {
+        let records: Vec<_> = self.records_that_fit(exported, empty).collect();
+        for (service, record) in records {
             let outcome = outcomes.get_mut(service);
             match (record, outcome) {
                 (Ok((record, remark)), Some(ExportOutcome::Exported(remarks))) => {
@@ -239,39 +243,39 @@ impl<'w> OwnRecords<'w> {
         }
         let published = self.apply(&self.records(wanted), options).await;
         let failures = failures(&published);
-        let of_cluster = self.failure.as_ref().or_else(|| failures.get(CLUSTER_RECORD));
+        let cluster_failure = self.failure.as_ref().or_else(|| failures.get(CLUSTER_RECORD));
         for (service, outcome) in &mut outcomes {
             let id = id::export_record(service);
             if let ExportOutcome::Exported(_) = outcome
-                && let Some(failure) = failures.get(&id).or(of_cluster)
+                && let Some(failure) = failures.get(&id).or(cluster_failure)
             {
                 *outcome = failure.clone();
             }
-            let is_left =
+            let is_unwritten =
                 !matches!(outcome, ExportOutcome::Exported(_) | ExportOutcome::Invalid(_));
-            if is_left && self.has_record(&id) {
-                let of_run = std::mem::replace(outcome, ExportOutcome::TimeRanOut);
-                *outcome = ExportOutcome::AsBefore(Box::new(of_run));
+            if is_unwritten && self.has_record(&id) {
+                let outcome_of_run = std::mem::replace(outcome, ExportOutcome::TimeRanOut);
+                *outcome = ExportOutcome::AsBefore(Box::new(outcome_of_run));
             }
         }
-        let has_cluster_record = self.has_cluster_record() || is_due && of_cluster.is_none();
-        let is_left_to_retry = |service: &ServiceRef| {
+        let has_cluster_record = self.has_cluster_record() || is_due && cluster_failure.is_none();
+        let is_to_retry = |service: &ServiceRef| {
             matches!(
                 outcomes.get(service),
                 Some(ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
             )
         };
-        let may_leave_former_ids =
-            has_cluster_record && !self.former_exports().any(|service| is_left_to_retry(&service));
-        Written { report: published.report, outcomes, may_leave_former_ids }
+        let may_remove_former_records =
+            has_cluster_record && !self.former_exports().any(|service| is_to_retry(&service));
+        Written { report: published.report, outcomes, may_remove_former_records }
     }
 }
 
 // The cluster record, and the records that the cluster has under its former ids.
 
 impl OwnRecords<'_> {
-    /// Writes the cluster record of a cluster that has none. Until Cloud Map shows it, another cluster may hold the id,
-    /// with records of the same names. So no other record is written if this one fails.
+    /// Writes the cluster record of a cluster that has none. If the write fails, another cluster may own the id, with
+    /// records of the same names, so no other record is written.
     ///
     /// # Errors
     /// As for [`Self::write_own`].
@@ -291,27 +295,27 @@ impl OwnRecords<'_> {
     /// Writes the cluster record if it is due. Also returns the outcome if the record was not written.
     ///
     /// # Errors
-    /// Returns an error with the holder of the id if another cluster has taken it since the read, such as a second new
-    /// cluster of the run with the same id, and an error if a failed write could not be checked by a read.
+    /// Returns an error with the owner of the id if another cluster has taken the id since the read, such as a second
+    /// new cluster of the run. Also returns an error if the record could be neither written nor read again.
     pub(super) async fn write_own(
         &mut self,
         selection: &Selection,
         options: Options,
     ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
         let wanted = self.cluster_record(selection, options.now);
-        // Cloud Map may not show yet that another cluster of this run has written its record.
-        let claimant = self.world.registry.begin_id(self.member, &self.world.owner);
-        if claimant != self.world.owner {
+        // Cloud Map may not yet show the record of another cluster of this run.
+        let claimant = self.cluster_run.registry.reserve_id(self.member, &self.cluster_run.owner);
+        if claimant != self.cluster_run.owner {
             return Err(Refused::taken(&self.member.cluster, Some(&claimant)));
         }
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
         if failure.is_none() && self.has_cluster_record() {
-            self.world.registry.record_id_owner(self.member, &self.world.owner);
+            self.cluster_run.registry.record_id_owner(self.member, &self.cluster_run.owner);
         }
         if failure.is_some() {
-            let read = self.world.observe_records(None, self.member, None).await?;
-            let again = Self::new(self.world, self.member, read);
+            let read = self.cluster_run.observe_records(None, self.member, None).await?;
+            let again = Self::new(self.cluster_run, self.member, read);
             if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {
                 return Err(taken);
             }
@@ -337,7 +341,7 @@ impl OwnRecords<'_> {
     }
 
     fn own_record(&self, only_imports: bool, heartbeat: Timestamp) -> RecordsById {
-        let owner = self.world.owner.clone();
+        let owner = self.cluster_run.owner.clone();
         let clusterset = self.member.clusterset.clone();
         let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
         RecordsById::from([(CLUSTER_RECORD.to_owned(), (no_service(), record.write()))])
@@ -363,35 +367,39 @@ impl OwnRecords<'_> {
     pub(super) fn former_exports(&self) -> impl Iterator<Item = ServiceRef> {
         let records = self.former.services.keys().flat_map(|key| self.former.instances(key));
         let records = records.filter(|(id, _)| *id != CLUSTER_RECORD);
-        records.filter_map(|(_, record)| self.world.owner.service_of(record))
+        records.filter_map(|(_, record)| self.cluster_run.owner.service_of(record))
     }
 
-    /// Whether a run under another id may still be under way, with exports that have no record yet.
+    /// Whether a run under another id may still be in progress, with exports that have no record yet.
     pub(super) fn has_recent_former_record(&self) -> bool {
         let former = &self.former;
         let records = former.services.keys().filter_map(|key| former.instance(key, CLUSTER_RECORD));
         let mut heartbeats =
             records.filter_map(|record| Some(ClusterRecord::parse(record).ok()?.heartbeat));
-        heartbeats.any(|heartbeat| self.world.now.duration_since(heartbeat) < ABANDONED)
+        heartbeats.any(|heartbeat| self.cluster_run.now.duration_since(heartbeat) < ABANDONED)
     }
 
-    /// Removes the records of the cluster under other ids, or plans it. The run is refused before if the cluster has
-    /// exports under other ids alone, or has imports but no record under its present id. A message removes none: it
-    /// relies on an id that the process read some time ago.
-    pub(super) async fn leave_former_ids(
+    /// Removes the records of the cluster under other ids, or plans the removal. A run does not come here if the
+    /// cluster has exports only under other ids, or has imports but no record under its present id: it is refused
+    /// before. A message removes no records, since it relies on an id that the process read some time ago.
+    pub(super) async fn remove_former_records(
         &self,
         selection: &Selection,
         options: Options,
     ) -> ClusterReport {
-        let Self { world, former, .. } = self;
+        let Self { cluster_run, former, .. } = self;
         let is_whole = *selection == Selection::Everything;
-        if !is_whole || world.rules.policy != Policy::Sync || former.services.is_empty() {
+        if !is_whole || cluster_run.rules.policy != Policy::Sync || former.services.is_empty() {
             return ClusterReport::default();
         }
         let task = Task::Purge(&DeregisterReason::ClusterIdChanged);
-        let execution = Execution::of_registry(task, world.registry, options);
-        let observation =
-            Observation::new(world.owner.clone(), world.rules.clone(), world.now, former.clone());
+        let execution = Execution::of_registry(task, cluster_run.registry, options);
+        let observation = Observation::new(
+            cluster_run.owner.clone(),
+            cluster_run.rules.clone(),
+            cluster_run.now,
+            former.clone(),
+        );
         execution.carry_out(&observation).await.report
     }
 }

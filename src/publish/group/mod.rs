@@ -118,8 +118,8 @@ pub enum Step {
 enum State {
     Adding,
     Removing,
-    /// Registers endpoints again that came back while their instances were removed.
-    PuttingBack,
+    /// Registers endpoints again that became ready while their instances were deregistered.
+    Restoring,
 }
 
 /// The stage and the object of a change. A target that was tried is not tried again in the same run.
@@ -164,16 +164,16 @@ pub struct GroupSync<'a> {
     explained: usize,
     /// The full namespaces that the last plan knew of.
     planned_for: Capacity,
-    /// The Cloud Map services that may have other settings than this process remembers.
+    /// The Cloud Map services whose settings may differ from those that this process remembers.
     doubted: BTreeSet<ServiceKey>,
     /// The number of reads of the group.
-    looks: usize,
+    read_count: usize,
     /// Whether an addition was tried since the last read.
     has_added: bool,
     /// Whether a change was carried out since the last read.
     has_progress: bool,
     /// The number of consecutive rounds in which another writer prevented all progress.
-    fruitless: usize,
+    rounds_without_progress: usize,
     /// The Services with a deregistered endpoint that might be back, each with the key of the Cloud Map service.
     removed: BTreeSet<(ServiceRef, ServiceKey)>,
     results: Results,
@@ -209,23 +209,23 @@ impl<'a> GroupSync<'a> {
             explained: 0,
             planned_for: comparison.registry.capacity.clone(),
             doubted: BTreeSet::new(),
-            looks: 0,
+            read_count: 0,
             has_added: false,
             has_progress: false,
-            fruitless: 0,
+            rounds_without_progress: 0,
             removed: BTreeSet::new(),
             results: Results::default(),
         };
         for (service, changes) in changes {
             let planned = |change| PlannedChange { service: service.clone(), change };
-            group.keep_for_later(changes.into_iter().map(planned));
+            group.add_planned(changes.into_iter().map(planned));
         }
-        group.leave_out_what_may_not_be_tried();
+        group.drop_changes_not_allowed();
         group
     }
 
-    /// Adds changes that are to be made. Notes are kept apart: only the comparison plans them.
-    pub(super) fn keep_for_later(&mut self, changes: impl IntoIterator<Item = PlannedChange>) {
+    /// Adds planned changes. The guard's notes are kept apart, since only the comparison plans them.
+    pub(super) fn add_planned(&mut self, changes: impl IntoIterator<Item = PlannedChange>) {
         for planned in changes {
             let to = if planned.change.is_note() { &mut self.notes } else { &mut self.open };
             to.push(planned);
@@ -240,12 +240,12 @@ impl<'a> GroupSync<'a> {
             self.created.insert(key.clone());
             self.observation.registry.services.entry(key).or_insert(service);
         }
-        self.leave_out_what_may_not_be_tried();
+        self.drop_changes_not_allowed();
         self.drop_needless_creations();
         self
     }
 
-    fn leave_out_what_may_not_be_tried(&mut self) {
+    fn drop_changes_not_allowed(&mut self) {
         let mut open = std::mem::take(&mut self.open);
         open.retain(|planned| self.may_try(&planned.change));
         self.open = open;
@@ -292,7 +292,7 @@ impl<'a> GroupSync<'a> {
             if self.reads_again() {
                 return Step::Read(self.begin_round());
             }
-            if let Some(services) = self.services_to_put_back() {
+            if let Some(services) = self.services_to_restore() {
                 return Step::ReadEndpoints(self.observation.desired.only(services.iter()));
             }
             self.close(true);
@@ -306,8 +306,8 @@ impl<'a> GroupSync<'a> {
             // The registrations in these services are planned again, on the instances that exist now.
             return None;
         }
-        // An instance with the guard's note is removed after all others. A note that is removed without its instance
-        // goes after the instances of its Service. If one of these instances is left, so is the note.
+        // An instance with the guard's note is removed after all others. A note whose instance stays is removed after
+        // the other instances of its Service. If one of these instances is not removed, the note stays, too.
         let order = |planned: &PlannedChange| {
             let removes_note = removes_note(&self.observation, &planned.change);
             self.is_due(&planned.change).then(|| (planned.change.stage(), removes_note))
@@ -340,8 +340,8 @@ impl<'a> GroupSync<'a> {
             }
             _ if self.state == State::Removing => false,
             Change::CreateService { .. } => self.open.iter().any(registers),
-            // A cluster whose only registration was refused must not set the TTL. Another cluster would not see it in
-            // the service, and would set its own TTL again in every run.
+            // A cluster without an instance in the service must not set the TTL. Another cluster would not know of this
+            // cluster, and would set its own TTL again in every run.
             Change::UpdateService { .. } => self.observation.has_ours(&change.place().key),
             _ => true,
         }
@@ -356,7 +356,7 @@ impl<'a> GroupSync<'a> {
         })
     }
 
-    /// Whether an instance of the Service that is to be removed may still be registered.
+    /// Whether an instance of the Service that should be removed may still be registered.
     fn keeps_instances_to_remove(&self, service: &ServiceRef) -> bool {
         let is_left = |planned: &PlannedChange| {
             planned.change.marked() == Some(service) && planned.change.waits_for().is_none()
@@ -372,14 +372,14 @@ impl<'a> GroupSync<'a> {
         self.observation.registry.services.insert(place.key.clone(), created);
     }
 
-    /// Whether the Cloud Map service of a refused registration has to be read again; marks it as doubted then. A sync
-    /// of single Services remembers settings, and a service that was created again under its name has its old id, but
-    /// maybe other records.
-    fn doubts(&mut self, change: &Change, reason: &Reason) -> bool {
+    /// Returns whether the Cloud Map service of a refused registration has to be read again, and marks it as doubted in
+    /// this case. A sync of single Services uses remembered settings. A service that was created again under its name
+    /// has its old id, but may have other records.
+    fn mark_doubted(&mut self, change: &Change, reason: &Reason) -> bool {
         let may_be_old =
             matches!(reason, Reason::InvalidInput(_) | Reason::RecordTypeMismatch { .. });
         // After a read of the group, the settings are those of this run.
-        let is_remembered = self.observation.extent == Extent::Part && self.looks == 0;
+        let is_remembered = self.observation.extent == Extent::Part && self.read_count == 0;
         if !may_be_old || !is_remembered || !change.is_registration() {
             return false;
         }
@@ -388,7 +388,7 @@ impl<'a> GroupSync<'a> {
     }
 
     /// Records a change that is not sent, since Cloud Map has refused it before, with its earlier answer.
-    pub fn leave(&mut self, planned: PlannedChange, answer: Reason) {
+    pub fn record_earlier_refusal(&mut self, planned: PlannedChange, answer: Reason) {
         match answer {
             Reason::QuotaExceeded(message) if planned.change.is_registration() => {
                 self.record(planned, Effect::Full(message));
@@ -401,7 +401,7 @@ impl<'a> GroupSync<'a> {
     pub fn record(&mut self, planned: PlannedChange, effect: Effect) {
         let change = &planned.change;
         match effect {
-            Effect::HeldBack(reason) if self.doubts(change, &reason) => {
+            Effect::HeldBack(reason) if self.mark_doubted(change, &reason) => {
                 self.contested.push(planned);
             }
             Effect::HeldBack(reason) => self.settle(planned, Err(reason)),
@@ -423,8 +423,8 @@ impl<'a> GroupSync<'a> {
                 let key = &change.place().key;
                 let capacity = &mut self.observation.registry.capacity;
                 // The registrations of one plan are in flight together, so their refusals count once. If the plan
-                // already knew that the namespace is full, the registration was for a freed place, and its refusal
-                // counts too.
+                // already knew that the namespace is full, the registration was to replace a deregistered instance, and
+                // its refusal counts too.
                 if capacity.refusal(key).is_none() || self.planned_for.refusal(key).is_some() {
                     capacity.refuse(&key.namespace, &message);
                 }
@@ -448,7 +448,7 @@ impl<'a> GroupSync<'a> {
         for planned in self.take_open().into_iter().chain(notes) {
             self.settle(planned, Ok(outcome.clone()));
         }
-        self.state = State::PuttingBack;
+        self.state = State::Restoring;
     }
 
     fn settle(&mut self, planned: PlannedChange, outcome: Result<Outcome, Reason>) {
@@ -459,7 +459,7 @@ impl<'a> GroupSync<'a> {
             if change.because() == Some(&DeregisterReason::NoReadyEndpoint) {
                 self.removed.insert((service.clone(), key));
             }
-            self.observation.note(&service, &change);
+            self.observation.record_change(&service, &change);
         }
         self.tried.insert(change.target());
         self.results.settled.push(SettledChange { service, change, outcome });
@@ -473,7 +473,7 @@ impl<'a> GroupSync<'a> {
             with_instances.filter(|service| self.services.contains(service)).collect();
         let mut results = Results { with_instances, ..self.results };
         if self.permits.is_none() {
-            // The comparison has these lines, too.
+            // The report takes these lines from the comparison.
             results.held_back.clear();
         }
         results
@@ -529,7 +529,7 @@ impl Results {
             observation.registry.capacity.refuse(namespace, message);
         }
         for SettledChange { service, change, .. } in self.settled_as_made() {
-            observation.note(service, change);
+            observation.record_change(service, change);
         }
     }
 

@@ -7,9 +7,9 @@ use crate::model::{Timestamp, fingerprint};
 /// minute.
 pub fn shuffle<T>(now: Timestamp, groups: Vec<T>) -> Vec<T> {
     let minute = (now.as_second() / 60).to_string();
-    let hash = |place: usize| fingerprint::<8>(&[&minute, &place.to_string()]);
+    let hash = |index: usize| fingerprint::<8>(&[&minute, &index.to_string()]);
     let mut groups: Vec<(String, T)> =
-        groups.into_iter().enumerate().map(|(place, group)| (hash(place), group)).collect();
+        groups.into_iter().enumerate().map(|(index, group)| (hash(index), group)).collect();
     groups.sort_by(|(one, _), (other, _)| one.cmp(other));
     groups.into_iter().map(|(_, group)| group).collect()
 }
@@ -27,9 +27,9 @@ mod tests {
     fn every_group_begins_once_whatever_the_minute() {
         for count in [0, 1, 2, 3, 7, 12, 80, 97, 1000] {
             for minute in 29_000_000..29_000_050 {
-                let mut places = order(minute, count);
-                places.sort_unstable();
-                assert_eq!(places, (0..count).collect::<Vec<_>>(), "{count} groups in {minute}");
+                let mut indices = order(minute, count);
+                indices.sort_unstable();
+                assert_eq!(indices, (0..count).collect::<Vec<_>>(), "{count} groups in {minute}");
             }
         }
     }

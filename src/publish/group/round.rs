@@ -9,43 +9,45 @@ use crate::publish::plan::{Change, HeldBack, Observation, Plan, Reason, RereadSc
 
 /// The number of consecutive rounds in which another writer may prevent all progress. After them the group ends, and
 /// the next run continues.
-const FRUITLESS: usize = 3;
+const MAX_ROUNDS_WITHOUT_PROGRESS: usize = 3;
 
 impl GroupSync<'_> {
     /// Whether the removals of this plan may be made: the group has read again after additions, and has tried the
     /// additions of this plan.
     pub(super) fn may_remove(&self) -> bool {
         let is_undecided = !self.contested.is_empty() || !self.outdated.is_empty();
-        let looks_needed = if self.has_added { 2 } else { 1 };
-        // After two looks, additions that are still contested or outdated no longer delay removals.
-        self.looks >= looks_needed && (self.looks > 2 || !is_undecided)
+        let reads_needed = if self.has_added { 2 } else { 1 };
+        // From the third read on, additions that are still contested or outdated no longer delay removals.
+        self.read_count >= reads_needed && (self.read_count > 2 || !is_undecided)
     }
 
-    /// Whether the group reads again, since another plan may have something to do.
+    /// Whether the group reads and plans again.
     pub(super) fn reads_again(&mut self) -> bool {
-        if self.state == State::PuttingBack {
+        if self.state == State::Restoring {
             return false;
         }
         let has_removal = self.open.iter().any(|planned| planned.change.is_removal());
-        let is_first_look = self.looks == 0 || self.state == State::Adding;
+        let is_before_second_look = self.read_count == 0 || self.state == State::Adding;
         let has_freed = self.has_progress && self.observation.registry.capacity.has_freed();
         let is_contested = !self.contested.is_empty();
-        let is_needed =
-            is_contested || has_freed || has_removal && (is_first_look || self.has_progress);
+        let is_needed = is_contested
+            || has_freed
+            || has_removal && (is_before_second_look || self.has_progress);
         if self.has_progress {
-            self.fruitless = 0;
+            self.rounds_without_progress = 0;
         } else if is_contested {
-            self.fruitless += 1;
+            self.rounds_without_progress += 1;
         }
-        // Outdated registrations are planned again until the run ends. Before each of these rounds, the group waits in
-        // the line of the rate limit.
-        !self.outdated.is_empty() || is_needed && self.fruitless <= FRUITLESS
+        // Outdated registrations are planned again until the run ends. Each of these rounds waits until its additions
+        // are admitted, so it does not repeat at once.
+        !self.outdated.is_empty()
+            || is_needed && self.rounds_without_progress <= MAX_ROUNDS_WITHOUT_PROGRESS
     }
 
     /// Plans again after registrations were refused, without a read. The plan gives the reasons for the refusals, and
     /// the instances to remove to make room. Returns `false` if all refusals are explained already.
     pub(super) fn explain_refused(&mut self) -> bool {
-        if self.refused.len() <= self.explained || self.state == State::PuttingBack {
+        if self.refused.len() <= self.explained || self.state == State::Restoring {
             return false;
         }
         self.explained = self.refused.len();
@@ -62,7 +64,7 @@ impl GroupSync<'_> {
     }
 
     /// Returns the scope to read for the next plan. Before that, drops each Cloud Map service that another writer
-    /// changes or has replaced, so that it is read as if it were new.
+    /// changes or may have replaced, so that its settings are read again.
     pub(super) fn begin_round(&mut self) -> RereadScope {
         for planned in &self.contested {
             let key = &planned.change.place().key;
@@ -81,11 +83,12 @@ impl GroupSync<'_> {
         RereadScope::of_group(&self.observation, &self.services, left)
     }
 
-    /// Returns the scope to read if the plan is too old before its first change is made. Puts `changes` back into the
-    /// plan. `is_listed`: the plan rests on a list of this run, and a Cloud Map service that no list has shown is not
-    /// read, since CreateService reports it. Otherwise the plan rests on the entries of an earlier run.
+    /// Returns the scope to read if the plan became too old before its next changes were made. Puts `changes` back into
+    /// the plan. `is_listed`: the plan is based on a list of this run. A Cloud Map service that the list lacks is then
+    /// not looked up, since CreateService reports whether it exists. Otherwise the plan is based on the lists of an
+    /// earlier run, and the settings of services are read, too.
     pub fn refresh(&mut self, changes: Vec<PlannedChange>, is_listed: bool) -> RereadScope {
-        self.keep_for_later(changes);
+        self.add_planned(changes);
         self.observation.decide_holders();
         let mut scope = self.scope();
         scope.with_entries = !is_listed;
@@ -109,7 +112,7 @@ impl GroupSync<'_> {
         self.fail_unreadable(left);
         self.explained = 0;
         self.adopt_plan(plan);
-        self.looks += 1;
+        self.read_count += 1;
         self.has_added = false;
         self.has_progress = false;
         self.state = State::Adding;
@@ -153,7 +156,7 @@ impl GroupSync<'_> {
     }
 
     /// Whether a line is about a Service and a Cloud Map service that the group has read. Lines about a full service
-    /// are left to the comparison, which has its numbers.
+    /// come from the comparison, which has the numbers of all groups.
     fn is_own(&self, line: &HeldBack) -> bool {
         let was_read = line.place.as_ref().is_none_or(|place| self.keys.contains(&place.key));
         was_read
@@ -161,11 +164,11 @@ impl GroupSync<'_> {
             && !matches!(line.reason, Reason::ServiceFull { .. })
     }
 
-    /// Returns the Services whose endpoints may have come back while their instances were deregistered, and the next
-    /// holders of names that became empty. In later rounds, returns the Services with an outdated registration. `None`
-    /// if there are none.
-    pub(super) fn services_to_put_back(&mut self) -> Option<BTreeSet<ServiceRef>> {
-        if self.state == State::PuttingBack {
+    /// Returns the Services whose endpoints may have become ready again while their instances were deregistered, and
+    /// the next holders of names that became empty. In later rounds, returns the Services with an outdated
+    /// registration. Returns `None` if there are none.
+    pub(super) fn services_to_restore(&mut self) -> Option<BTreeSet<ServiceRef>> {
+        if self.state == State::Restoring {
             let outdated = self.outdated.iter().map(|planned| planned.service.clone());
             let outdated: BTreeSet<ServiceRef> = outdated.collect();
             return (!outdated.is_empty()).then_some(outdated);
@@ -173,7 +176,7 @@ impl GroupSync<'_> {
         if self.removed.is_empty() {
             return None;
         }
-        self.state = State::PuttingBack;
+        self.state = State::Restoring;
         self.observation.decide_holders();
         let emptied = self.removed.iter().filter(|(_, key)| !self.observation.has_ours(key));
         let next = emptied.filter_map(|(_, key)| self.observation.holders.holder(key));
@@ -183,7 +186,7 @@ impl GroupSync<'_> {
         Some(services)
     }
 
-    /// Plans the registrations of endpoints that are back, on the result of a
+    /// Plans the registrations of endpoints that are ready again, on the result of a
     /// [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
     pub fn endpoints_read(&mut self, read: Desired) {
         self.observation.desired.services.extend(read.services);
@@ -221,14 +224,17 @@ impl GroupSync<'_> {
                 self.settle_refused();
             }
         }
-        // The comparison follows a group that only adds: a removal may make room for these.
+        // After a group that only adds, the comparison plans these registrations again: a removal may free capacity.
         if self.permits.is_none() {
             self.refused.clear();
         }
         let notes = std::mem::take(&mut self.notes);
         for planned in self.take_open().into_iter().chain(notes) {
-            let outcome =
-                if has_time { why_it_is_left(&planned.change) } else { Ok(Outcome::out_of_time()) };
+            let outcome = if has_time {
+                outcome_of_unmade(&planned.change)
+            } else {
+                Ok(Outcome::out_of_time())
+            };
             self.settle(planned, outcome);
         }
     }
@@ -251,8 +257,8 @@ impl GroupSync<'_> {
     }
 }
 
-/// The outcome of a change that the last round left, although there was time for another.
-fn why_it_is_left(change: &Change) -> Result<Outcome, Reason> {
+/// The outcome of a change that the last round has not made, although there was time for another round.
+fn outcome_of_unmade(change: &Change) -> Result<Outcome, Reason> {
     if let (Some(instance), Some(wait)) = (change.instance(), change.waits_for()) {
         let instance = instance.to_owned();
         return Err(Reason::Waiting { instance, waits_for: wait.to_string() });

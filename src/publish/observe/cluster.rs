@@ -1,14 +1,14 @@
 //! Observes a cluster: with all of Cloud Map, for a full sync, or with a part of it, for a message about a few
 //! Services.
 //!
-//! A full sync reads the cluster once, and compares it first with the mirror. What is missing there is added while the
-//! rest of Cloud Map is still read.
+//! A full sync reads the cluster once, and compares it first with the mirror. Instances that the mirror lacks are added
+//! while the rest of Cloud Map is still read.
 //!
 //! A message reads its Services with their endpoints, and the Cloud Map services that they claim or were seen in
-//! before. If each Service is the known holder of its claims, neither the cluster's other Services nor the lists of
-//! Cloud Map are read. For any other Service the competing claims matter, so the cluster's Services are listed first.
-//! If the process has never seen where the cluster has instances, it reads everything for such a Service, provided that
-//! this takes little time. Otherwise the next full sync handles the instances that the Service may have under other
+//! before. If each Service is known to hold its claims, neither the cluster's other Services nor the lists of Cloud Map
+//! are read. Otherwise competing claims matter, so the cluster's Services are listed first. If this process does not
+//! yet know under which names the cluster has instances, it also reads all of Cloud Map, provided that this takes
+//! little time. If it takes longer, the next full sync handles the instances that the Service may have under other
 //! names.
 //!
 //! A group reads the data that its open changes rest on again before they are made.
@@ -18,14 +18,14 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::mirror::Namespaces;
-use super::{Error, SERVICES_SIDE_BY_SIDE, World, take_endpoints};
+use super::{ClusterRun, Error, MAX_CONCURRENT_SERVICE_READS, set_endpoints};
 use crate::clusterset::record;
 use crate::model::{Desired, Flow, Instances, Registry, Selection, ServiceKey, ServiceRef};
 use crate::publish::plan::{
     Extent, Holders, Observation, RereadScope, holds_names_exclusively, namespaces, unread,
 };
 
-impl World<'_> {
+impl ClusterRun<'_> {
     /// Reads all of Cloud Map, for an observation with all Services of the cluster.
     pub(super) async fn observe_whole(
         &self,
@@ -49,15 +49,8 @@ impl World<'_> {
         Ok(observation.decided(selection))
     }
 
-    /// The selected claims of a cluster in an empty Cloud Map.
-    pub fn observe_alone(&self, selection: &Selection, read: Desired) -> Observation {
-        let mut observation = self.observation(selection, read, Registry::default());
-        namespaces::expect_missing(&mut observation);
-        observation.decided(selection)
-    }
-
-    /// Updates the namespaces of an observation to those that exist now, with the services of new ones. Does so only if
-    /// a claimed namespace is missing, or one of `ids` may be gone: its name may have another id now.
+    /// Updates the namespaces of an observation, and reads the services of new ones, if a claimed namespace is missing
+    /// or one of `ids` may be gone: its name may have another id now.
     async fn find_namespaces(
         &self,
         observation: &mut Observation,
@@ -65,7 +58,7 @@ impl World<'_> {
     ) -> Result<(), Error> {
         if namespaces::is_one_missing(observation) || self.registry.may_be_gone(ids) {
             let began = self.registry.began;
-            self.registry.look_for_namespaces(&mut observation.registry, began).await?;
+            self.registry.refresh_namespaces(&mut observation.registry, began).await?;
             self.leave_records_out(&mut observation.registry);
         }
         namespaces::expect_missing(observation);
@@ -92,9 +85,9 @@ impl World<'_> {
         Observation { extent: Extent::of(selection, self.confirmed), desired, ..read }
     }
 
-    /// Reads the instances of claimed services that the list of services counts as empty, since its counts lag. A
-    /// service that the budget leaves out counts as empty, as if by an old read. Services of exports, which other
-    /// clusters follow, and of names that may be in several namespaces are read in each run.
+    /// Reads the instances of claimed services that are empty by the list of services, since the counts of the list
+    /// lag. If the budget does not allow it, the service counts as empty, as by an old read. Services of exports, which
+    /// other clusters import, and of names that may be in several namespaces are read in each run.
     ///
     /// # Errors
     /// Returns an error if a service is gone and the services of its namespace could not be listed to the end.
@@ -106,9 +99,9 @@ impl World<'_> {
         for key in holders.keys().chain(&candidates) {
             let service = services.get_mut(key).filter(|service| service.unreadable.is_none());
             let Some(service) = service.filter(|_| !unread.contains(key)) else { continue };
-            let is_first = self.owner.flow == Flow::Exports || candidates.contains(key);
-            if is_first && !service.is_current()
-                || service.instances.is_none() && (is_first || self.registry.may_read(key))
+            let is_always_read = self.owner.flow == Flow::Exports || candidates.contains(key);
+            if is_always_read && !service.is_current()
+                || service.instances.is_none() && (is_always_read || self.registry.may_read(key))
             {
                 unread.insert(key.clone());
             } else if service.instances.is_none() && !service.is_never_read() {
@@ -117,7 +110,7 @@ impl World<'_> {
             }
         }
         let now = self.registry.take_moment();
-        self.registry.at_least(&mut observation.registry, &unread, now).await?;
+        self.registry.ensure_read_since(&mut observation.registry, &unread, now).await?;
         Ok(())
     }
 
@@ -159,7 +152,7 @@ impl World<'_> {
         let claims = self.claims_of(selection);
         let (claims, endpoints) = tokio::join!(claims, self.endpoints_of(&services));
         let mut desired = claims?;
-        take_endpoints(&mut desired, endpoints?);
+        set_endpoints(&mut desired, endpoints?);
         Ok(desired)
     }
 
@@ -173,15 +166,15 @@ impl World<'_> {
         self.with_endpoints(claims).await
     }
 
-    /// Returns an observation of the cluster and the mirror, whatever its age. A name that was never read has no
-    /// instances in it. A process that has never read all of Cloud Map first waits until the names of its clusters are
-    /// read, which come before others. Returns `None` if everything is read by then.
+    /// Returns an observation of the cluster and the mirror, whatever the age of the mirror. A name that was never read
+    /// has no instances in it. A process that has never read all of Cloud Map first waits until the names of its
+    /// clusters are read, which are read before other names. Returns `None` if everything is read by then.
     ///
     /// # Errors
     /// Returns an error if the namespaces could not be read.
     pub async fn observe_known(&self, desired: Desired) -> Result<Option<Observation>, Error> {
         let all = &Selection::Everything;
-        let has_read_all = self.registry.memory.places(&self.owner, all).is_some();
+        let has_read_all = self.registry.memory.names(&self.owner, all).is_some();
         if !has_read_all && !self.registry.own_names_read().await {
             return Ok(None);
         }
@@ -194,13 +187,14 @@ impl World<'_> {
 
     /// The names that Services of the cluster claimed or had instances under, as far as this process has seen.
     pub fn seen_names(&self) -> BTreeSet<ServiceKey> {
-        let places = self.registry.memory.places(&self.owner, &Selection::Everything);
-        places.unwrap_or_default()
+        let names = self.registry.memory.names(&self.owner, &Selection::Everything);
+        names.unwrap_or_default()
     }
 
-    /// Reads the observation that a plan for the selected Services needs, without tags and the endpoints of others. The
-    /// instances of a Service under names that it does not hold are found only where this process has seen them. If it
-    /// has never read all of Cloud Map, a Service that may have such instances elsewhere is in [`Observation::left`].
+    /// Reads the observation that a plan for the selected Services needs, except tags and the endpoints of other
+    /// Services. The instances of a Service under names that it does not hold are found only if this process has seen
+    /// them. If the process has never read all of Cloud Map, a Service that may have such instances is in
+    /// [`Observation::left_to_full_sync`].
     pub(super) async fn observe_part(
         &self,
         selection: &Selection,
@@ -208,73 +202,75 @@ impl World<'_> {
         services: &BTreeSet<ServiceRef>,
         read: Desired,
     ) -> Result<Observation, Error> {
-        let has_read_all = self.registry.memory.places(&self.owner, selection).is_some();
+        let has_read_all = self.registry.memory.names(&self.owner, selection).is_some();
         let known = self.registry.some_namespaces().await?;
         let registry = Registry { namespaces: known, ..Registry::default() };
         let observation = self.observation(selection, read, registry);
-        let mut observed = self.reach(observation, selection).await?;
-        let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
+        let mut observed = self.read_affected(observation, selection).await?;
+        let mut may_compete: BTreeSet<ServiceRef> =
+            observed.affected.union(services).cloned().collect();
         // A Service that claims nothing and had no instance affects no other Service of the cluster. Neither does an
         // export, since each has a name of its own.
-        asked.retain(|service| {
+        may_compete.retain(|service| {
             self.owner.flow == Flow::Annotations
-                && (!self.may_export || !self.is_unknown(&observed, service))
+                && (!self.may_export || !self.is_unpublished(&observed, service))
         });
-        if !holds_names_exclusively(&observed, &asked) {
+        if !holds_names_exclusively(&observed, &may_compete) {
             let mut desired = self.claims_of(&Selection::Everything).await?;
             desired.take_endpoints_of(&observed.desired);
             let observation = Observation { desired, ..observed };
-            observed = self.reach(observation, selection).await?;
+            observed = self.read_affected(observation, selection).await?;
         }
         if !has_read_all {
-            asked.retain(|service| {
+            may_compete.retain(|service| {
                 services.contains(service)
                     && !holds_names_exclusively(&observed, &BTreeSet::from([service.clone()]))
             });
-            let of_namespaces = namespaces.iter().map(|namespace| ServiceRef::new(namespace, "*"));
-            observed.left = asked.into_iter().chain(of_namespaces).collect();
+            let whole_namespaces =
+                namespaces.iter().map(|namespace| ServiceRef::new(namespace, "*"));
+            observed.left_to_full_sync = may_compete.into_iter().chain(whole_namespaces).collect();
         }
         Ok(observed)
     }
 
     /// Whether a Service claims nothing, and is known to have had no instance.
-    fn is_unknown(&self, observation: &Observation, service: &ServiceRef) -> bool {
+    fn is_unpublished(&self, observation: &Observation, service: &ServiceRef) -> bool {
         let selection = Selection::service(service.clone());
-        let places = self.registry.memory.places(&self.owner, &selection);
-        observation.desired.claims(service).is_none()
-            && places.is_some_and(|places| places.is_empty())
+        let names = self.registry.memory.names(&self.owner, &selection);
+        observation.desired.claims(service).is_none() && names.is_some_and(|names| names.is_empty())
     }
 
     /// Whether this is a sync of single Services of which none exports anything or is known to have done so.
     pub fn is_about_no_export(&self, observed: &Observation, selection: &Selection) -> bool {
-        let is_unknown = |service: &ServiceRef| {
-            !observed.desired.exports.contains_key(service) && self.is_unknown(observed, service)
+        let is_no_export = |service: &ServiceRef| {
+            !observed.desired.exports.contains_key(service)
+                && self.is_unpublished(observed, service)
         };
-        selection.names().is_some_and(|names| names.iter().all(is_unknown))
+        selection.names().is_some_and(|names| names.iter().all(is_no_export))
             && observed.affected.is_empty()
     }
 
-    /// Reads the Cloud Map services that the affected Services claim or were seen in. These may show that more Services
-    /// are affected, whose services are then read too.
-    async fn reach(
+    /// Reads the Cloud Map services that the affected Services claim or were seen in. If these show that more Services
+    /// are affected, reads the Cloud Map services of those, too.
+    async fn read_affected(
         &self,
         mut observation: Observation,
         selection: &Selection,
     ) -> Result<Observation, Error> {
         self.find_namespaces(&mut observation, &BTreeSet::new()).await?;
         let mut read = BTreeSet::new();
-        let places = self.registry.memory.places(&self.owner, selection);
+        let known_names = self.registry.memory.names(&self.owner, selection);
         // A new process does not know where an ended export had instances, so the services with its name are read.
         let named = |flow| (flow == Flow::Exports).then_some(selection.names()).flatten();
-        let named = named(self.owner.flow).filter(|_| places.is_none());
-        let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
+        let named = named(self.owner.flow).filter(|_| known_names.is_none());
+        let mut keys: BTreeSet<ServiceKey> = known_names.unwrap_or_default();
         keys.extend(named.into_iter().flat_map(|names| observation.registry.keys_named(names)));
         let observed = loop {
             let observed = observation.decided(selection);
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
-                // Names in other candidate namespaces are read only if no known place of the Service has an instance.
+                // Names in other candidate namespaces are read only if no known name of the Service has an instance.
                 keys = namespaces::keys_to_choose_from(&observed, |service| {
                     observed.affected.contains(service)
                         && !observed.desired.namespaces.contains_key(service)
@@ -286,7 +282,7 @@ impl World<'_> {
             }
             observation = observed;
             let now = self.registry.take_moment();
-            self.registry.at_least(&mut observation.registry, &keys, now).await?;
+            self.registry.ensure_read_since(&mut observation.registry, &keys, now).await?;
             let ids = keys.iter().map(|key| key.namespace.clone()).collect();
             self.find_namespaces(&mut observation, &ids).await?;
             keys.clear();
@@ -294,7 +290,7 @@ impl World<'_> {
         Ok(observed)
     }
 
-    /// Remembers the names that Services of the cluster claim and the places of the instances with their marks.
+    /// Remembers the names that Services of the cluster claim or have instances under.
     pub(super) fn remember(&self, observed: &Observation, is_whole: bool) {
         let claims = observed.desired.services.keys().flat_map(|service| {
             let keys = observed.holders.claims(service).into_iter().flatten();
@@ -307,7 +303,7 @@ impl World<'_> {
         let ours = unread::seen_as_ours(observed).map(|service| service.arn.clone());
         memory.known().ours.extend(ours);
         let unread = is_whole.then(|| unread::keys(observed));
-        memory.keep_places(owner, claims.chain(marks), unread.as_ref());
+        memory.record_names(owner, claims.chain(marks), unread.as_ref());
     }
 
     /// Reads again the data that the open changes of a group rest on: the Cloud Map services of the scope, then its
@@ -326,7 +322,7 @@ impl World<'_> {
             let read = self.claims_of(&Selection::service(service.clone())).await?;
             Ok::<_, Error>(read.services.into_values().next())
         });
-        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
+        let reads = stream::iter(reads).buffered(MAX_CONCURRENT_SERVICE_READS);
         for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
             match read {
                 Some(read) => _ = observation.desired.services.insert(service.clone(), read),

@@ -1,6 +1,5 @@
 //! Reads the part of Cloud Map that an import rests on: the records of all members of a clusterset, and the services of
-//! the imported names. A sync of a few Services reads single records; the list of members is remembered for a short
-//! time.
+//! the imported names. A sync of a few Services reads single records, and remembers the list of members for a minute.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -8,7 +7,7 @@ use std::pin::pin;
 use futures_util::{StreamExt, stream};
 
 use super::mirror::{Namespaces, Services};
-use super::{FEW, Failure, SharedRegistry};
+use super::{Failure, MAX_RECORD_LOOKUPS, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::attributes::is_exported_to;
 use crate::clusterset::departures::{ImportedParts, InstanceIds};
@@ -21,22 +20,22 @@ use crate::model::{
 };
 
 impl Served {
-    /// Returns the Cloud Map services of names that other clusters export and that were not read in this invocation.
-    /// They are read again, so that an endpoint that is gone from them leaves all imports with the next sync.
+    /// Returns the Cloud Map services of names that other clusters export, if their last read is older than this
+    /// invocation. The caller reads them again, so that a deregistered endpoint leaves all imports with the next sync.
     fn old_exports(&self, registry: &Registry, clusterset: &ClustersetId) -> BTreeSet<ServiceKey> {
         if registry.is_current() {
             return BTreeSet::new();
         }
         let mut names = BTreeSet::new();
-        let of_records = record::namespace(clusterset);
+        let records_namespace = record::namespace(clusterset);
         for (key, service) in &registry.services {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
-            if namespace.name == of_records {
+            if namespace.name == records_namespace {
                 let Some(cluster) = ClusterId::parse(&service.name) else { continue };
                 let all = registry
                     .instances(key)
                     .filter_map(|(_, attributes)| Owner::of(attributes)?.service_of(attributes));
-                names.extend(all.filter(|_| !self.exports(&cluster)));
+                names.extend(all.filter(|_| !self.has_exporter(&cluster)));
             } else if registry
                 .instances(key)
                 .any(|(_, attributes)| is_exported_to(attributes, clusterset))
@@ -51,39 +50,40 @@ impl Served {
     }
 
     /// If several namespaces have the name for the records, and some of them have the record of a served cluster, drops
-    /// the records in the others.
+    /// the records in the other namespaces.
     fn leave_other_records_out(&self, registry: &mut Registry, clusterset: &ClustersetId) {
         let name = record::namespace(clusterset);
-        let served = |(key, holder): &(&ServiceKey, Owner)| {
+        let served = |(key, owner): &(&ServiceKey, Owner)| {
             let own = ClusterId::parse(&key.name).and_then(|cluster| self.members.get(&cluster));
-            own.is_some_and(|arn| *arn == holder.cluster)
+            own.is_some_and(|arn| *arn == owner.cluster)
         };
-        let own = members::holders(registry).filter(served);
+        let own = members::id_owners(registry).filter(served);
         let own: BTreeSet<String> = own.map(|(key, _)| key.namespace.clone()).collect();
         let Registry { namespaces, services, .. } = registry;
-        let of_records =
+        let has_records_name =
             |id: &String| namespaces.get(id).is_some_and(|namespace| namespace.name == name);
-        if own.iter().any(of_records) {
-            services.retain(|key, _| own.contains(&key.namespace) || !of_records(&key.namespace));
+        if own.iter().any(has_records_name) {
+            services
+                .retain(|key, _| own.contains(&key.namespace) || !has_records_name(&key.namespace));
         }
     }
 }
 
 impl SharedRegistry {
-    /// Reads the part of Cloud Map that imports with the `standing` parts rest on: the records of all members, and the
-    /// services of `names`, or of all names if that is `None`. Returns all of Cloud Map if it was read as a whole in
-    /// this invocation. If namespaces or services could not be listed to the end, only the holders of ids and the
-    /// members that this run has written are known.
+    /// Reads the part of Cloud Map that imports rest on: the records of all members, and the services of `names`, or of
+    /// all names if that is `None`. `imported` are the parts that the imports have now. Returns all of Cloud Map if
+    /// this invocation has read it as a whole. If namespaces or services could not be listed to the end, the result has
+    /// only the owners of cluster ids and the members that this run has written.
     pub async fn read_clusterset(
         &self,
         names: Option<&BTreeSet<ServiceRef>>,
-        standing: ImportedParts<'_>,
+        imported: ImportedParts<'_>,
     ) -> ReadClusterset {
-        let ImportedParts { clusterset, served, .. } = standing;
+        let ImportedParts { clusterset, served, .. } = imported;
         let read = async {
             let (mut registry, has_all_members) =
                 self.read_members(clusterset, names, served).await?;
-            self.read_departures(&mut registry, &standing).await?;
+            self.read_departures(&mut registry, &imported).await?;
             Ok::<_, Failure>(ReadClusterset { registry, has_all_members, ..Default::default() })
         };
         let read = read.await.unwrap_or_else(|error| {
@@ -91,8 +91,8 @@ impl SharedRegistry {
             ReadClusterset { problem, ..ReadClusterset::default() }
         });
         // The run may have written records since the read.
-        let holders = self.holders(clusterset);
-        ReadClusterset { holders, written_or_planned: self.written_in(clusterset), ..read }
+        let id_owners = self.id_owners(clusterset);
+        ReadClusterset { id_owners, written_or_planned: self.written_in(clusterset), ..read }
     }
 
     /// Reads the records of all members, and the services of the names. Also returns whether the services of all
@@ -106,8 +106,8 @@ impl SharedRegistry {
         names: Option<&BTreeSet<ServiceRef>>,
         served: &Served,
     ) -> Result<(Registry, bool), Failure> {
-        let of_records = record::namespace(clusterset);
-        let known = self.known().await;
+        let records_namespace = record::namespace(clusterset);
+        let known = self.whole_registry().await;
         let may_be_old = known.is_some() || names.is_some();
         let (mut registry, names) = match (known, names) {
             (Some(known), _) => (known, None),
@@ -117,11 +117,12 @@ impl SharedRegistry {
             }
             (None, None) => (self.read().await?, None),
         };
-        if may_be_old && registry.namespaces.values().all(|namespace| namespace.name != of_records)
+        if may_be_old
+            && registry.namespaces.values().all(|namespace| namespace.name != records_namespace)
         {
             // Another run may have created the namespace of the records since this run listed all namespaces. The
             // objects of the imports may be newer than that list.
-            self.look_for_namespaces(&mut registry, self.take_moment()).await?;
+            self.refresh_namespaces(&mut registry, self.take_moment()).await?;
         }
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
@@ -129,7 +130,7 @@ impl SharedRegistry {
             self.look_for_exports(&mut registry, &exported).await?;
             served.leave_other_records_out(&mut registry, clusterset);
             let keys = served.old_exports(&registry, clusterset);
-            self.at_least(&mut registry, &keys, self.take_moment()).await?;
+            self.ensure_read_since(&mut registry, &keys, self.take_moment()).await?;
             return Ok((registry, true));
         };
         let (members, mut has_all_members) =
@@ -137,7 +138,7 @@ impl SharedRegistry {
         registry.services = members;
         if served.bypasses_cache {
             let keys = registry.services.keys().cloned().collect();
-            self.at_least(&mut registry, &keys, self.take_moment()).await?;
+            self.ensure_read_since(&mut registry, &keys, self.take_moment()).await?;
         } else {
             has_all_members &= self.leave_importers_out(&mut registry, served);
             self.read_records(&mut registry, names, served).await?;
@@ -153,7 +154,7 @@ impl SharedRegistry {
         }
         // The publication of an export in this run may have read these services.
         let since = if served.read.is_empty() { self.take_moment() } else { self.began };
-        self.at_least(&mut registry, &keys, since).await?;
+        self.ensure_read_since(&mut registry, &keys, since).await?;
         served.leave_other_records_out(&mut registry, clusterset);
         Ok((registry, has_all_members))
     }
@@ -192,7 +193,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let mut unknown: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         self.memory.mirror().outdate_lists_without(&mut unknown, self.began);
-        self.at_least(registry, &unknown, self.began).await
+        self.ensure_read_since(registry, &unknown, self.began).await
     }
 
     /// Looks up by id each record and instance without which something would leave imports, since a list may lack it.
@@ -203,38 +204,40 @@ impl SharedRegistry {
     async fn read_departures(
         &self,
         registry: &mut Registry,
-        standing: &ImportedParts<'_>,
+        imported: &ImportedParts<'_>,
     ) -> Result<(), Failure> {
-        let departing = standing.departing(registry);
+        let departing = imported.departing(registry);
         let names = departing.names();
         let mut uncounted: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
         let is_skipped_as_empty = |key: &ServiceKey| {
             registry.services.get(key).is_some_and(CloudMapService::is_skipped_as_empty)
         };
         uncounted.retain(is_skipped_as_empty);
-        self.at_least(registry, &uncounted, self.take_moment()).await?;
+        self.ensure_read_since(registry, &uncounted, self.take_moment()).await?;
         let departing = departing.departing(registry);
         let is_unknown = |key: &ServiceKey| !registry.services.contains_key(key);
         if departing.record_services(registry).iter().any(is_unknown) {
             // A member may have joined since the list.
-            let of_records = record::namespace(standing.clusterset);
-            let namespaces =
-                registry.namespaces.values().filter(|namespace| namespace.name == of_records);
+            let records_namespace = record::namespace(imported.clusterset);
+            let namespaces = registry
+                .namespaces
+                .values()
+                .filter(|namespace| namespace.name == records_namespace);
             let listed = self.list_services(namespaces, self.take_moment()).await?;
             for (key, service) in listed {
                 registry.services.entry(key).or_insert(service);
             }
         }
         self.read_by_ids(registry, departing.records(registry)).await;
-        standing.served.leave_other_records_out(registry, standing.clusterset);
+        imported.served.leave_other_records_out(registry, imported.clusterset);
         self.read_by_ids(registry, departing.instances(registry)).await;
         // Another cluster may export the name in a service whose instances the lists do not count yet.
-        let ending = standing.ending(registry);
+        let ending = imported.ending(registry);
         let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&ending).collect();
         keys.retain(|key| {
             registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
         });
-        self.at_least(registry, &keys, self.take_moment()).await
+        self.ensure_read_since(registry, &keys, self.take_moment()).await
     }
 
     /// Adds the instances that Cloud Map has under these ids to `registry`.
@@ -247,7 +250,7 @@ impl SharedRegistry {
             }
         }
         let reads = asked.into_iter().map(|(key, mut service, ids)| async move {
-            self.cloud_map.read_some(&mut service, &ids).await;
+            self.cloud_map.read_instances_by_id(&mut service, &ids).await;
             (key, service)
         });
         let mut reads = pin!(stream::iter(reads).buffer_unordered(SIDE_BY_SIDE));
@@ -268,9 +271,9 @@ impl SharedRegistry {
         namespaces: &Namespaces,
         served: &Served,
     ) -> Result<(Services, bool), Failure> {
-        let of_records = record::namespace(clusterset);
+        let records_namespace = record::namespace(clusterset);
         let all: Vec<&Namespace> =
-            namespaces.values().filter(|namespace| namespace.name == of_records).collect();
+            namespaces.values().filter(|namespace| namespace.name == records_namespace).collect();
         let recent = |namespace: &&Namespace| {
             self.memory.mirror().recent_services(&namespace.id, self.began.at)
         };
@@ -291,15 +294,15 @@ impl SharedRegistry {
     /// # Errors
     /// Returns an error if services could not be listed to the end.
     pub(super) async fn read_id_owners(&self, namespaces: &Namespaces) -> Result<(), Failure> {
-        let of_all = &Served::default();
+        let served_none = &Served::default();
         let names = namespaces.values().map(|namespace| &namespace.name);
         let clustersets: BTreeSet<ClustersetId> =
             names.filter_map(|name| record::clusterset_of(name)).collect();
         for clusterset in clustersets {
-            let (services, _) = self.members(&clusterset, namespaces, of_all).await?;
+            let (services, _) = self.members(&clusterset, namespaces, served_none).await?;
             let namespaces = namespaces.clone();
             let mut records = Registry { namespaces, services, ..Registry::default() };
-            self.read_records(&mut records, &BTreeSet::new(), of_all).await?;
+            self.read_records(&mut records, &BTreeSet::new(), served_none).await?;
             self.remember_members(&records);
         }
         Ok(())
@@ -325,18 +328,18 @@ impl SharedRegistry {
         served: &Served,
     ) -> Result<(), Failure> {
         let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
-        if names.len() > FEW {
-            return self.at_least(registry, &keys, self.take_moment()).await;
+        if names.len() > MAX_RECORD_LOOKUPS {
+            return self.ensure_read_since(registry, &keys, self.take_moment()).await;
         }
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
             // The exports of a served cluster are read from the cluster.
-            let is_served =
-                ClusterId::parse(&service.name).is_some_and(|cluster| served.exports(&cluster));
+            let is_served = ClusterId::parse(&service.name)
+                .is_some_and(|cluster| served.has_exporter(&cluster));
             let unread = names.iter().filter(|_| !is_served);
             let ids: BTreeSet<String> = unread.map(id::export_record).collect();
             async move {
-                self.read_these(&key, &mut service, &ids).await;
+                self.read_member_records(&key, &mut service, &ids).await;
                 (key, service)
             }
         });
@@ -345,7 +348,7 @@ impl SharedRegistry {
         // A remembered service may be gone, or GetInstance may not be allowed.
         let failed = registry.services.iter().filter(|(_, service)| service.unreadable.is_some());
         let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
-        self.at_least(registry, &failed, self.take_moment()).await
+        self.ensure_read_since(registry, &failed, self.take_moment()).await
     }
 }
 

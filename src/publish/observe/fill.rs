@@ -1,6 +1,6 @@
 //! Fills and refreshes the mirror: reads the instances of services while the lists of services are still read. Services
-//! that are due now come before those that are due by their age, and names of the clusters before other names. A group
-//! that begins meanwhile reads its names by itself, and nothing is read twice.
+//! that are due now are read before services that are due by their age, and names of the clusters before other names. A
+//! group that begins meanwhile reads its names by itself, and these are not read here again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -69,8 +69,8 @@ struct OpenReads {
 }
 
 impl OwnNames {
-    /// If fewer other reads are left, early additions are not worthwhile: these reads take two seconds.
-    const FEW: usize = 50;
+    /// With fewer other reads left, early additions are not worthwhile: 50 reads take two seconds.
+    const MIN_OTHER_READS: usize = 50;
 
     fn enqueue(&self, queue: Queue, key: &ServiceKey) {
         let mut open = self.lock();
@@ -80,10 +80,10 @@ impl OwnNames {
         }
     }
 
-    /// Whether a read of one of these services has not ended, or a list may show more of them.
-    fn has_open(&self, is_asked: &impl Fn(&ServiceKey) -> bool) -> bool {
+    /// Whether a read of one of these own names has not ended, or a list may show more of them.
+    fn has_open(&self, is_included: &impl Fn(&ServiceKey) -> bool) -> bool {
         let open = self.lock();
-        !open.all_listed || open.own.iter().any(is_asked)
+        !open.all_listed || open.own.iter().any(is_included)
     }
 
     fn end_own_lists(&self, registry: &SharedRegistry) {
@@ -107,7 +107,7 @@ impl OwnNames {
 
     fn record_end(&self, registry: &SharedRegistry) {
         let open = self.lock();
-        if open.own_listed && open.own.is_empty() && open.others >= Self::FEW {
+        if open.own_listed && open.own.is_empty() && open.others >= Self::MIN_OTHER_READS {
             registry.record_own_names_read();
         }
     }
@@ -157,18 +157,18 @@ impl SharedRegistry {
         // The start of each read, which is after the page of a list that showed its service.
         let starts = Mutex::new(BTreeMap::new());
         let starts = || starts.lock().unwrap_or_else(PoisonError::into_inner);
-        // A service that a group reads meanwhile is read here only if that read fails.
-        let of_groups = Mutex::new(Vec::new());
-        let of_groups = || of_groups.lock().unwrap_or_else(PoisonError::into_inner);
+        // A service that a group has begun to read is read here last, and only if the read of the group has failed.
+        let begun_by_groups = Mutex::new(Vec::new());
+        let begun_by_groups = || begun_by_groups.lock().unwrap_or_else(PoisonError::into_inner);
         let next = stream::poll_fn(|context| poll_next(&mut waiting, context));
         let next = next.filter(|unread| {
             let is_begun = self.memory.mirror().has_begun_since(&unread.key, self.began);
             if is_begun {
-                of_groups().push(unread.clone());
+                begun_by_groups().push(unread.clone());
             }
             ready(!is_begun)
         });
-        let next = next.chain(stream::iter(std::iter::from_fn(|| of_groups().pop())));
+        let next = next.chain(stream::iter(std::iter::from_fn(|| begun_by_groups().pop())));
         let within_budget = next.filter(|unread| {
             let (is_read, pages) = {
                 let mirror = self.memory.mirror();
@@ -188,7 +188,7 @@ impl SharedRegistry {
         let over = self.budget.over();
         let reads = reads.take_until(async {
             over.await;
-            // Without its records the exports of a member would end.
+            // The reads of records continue: without its records the exports of a member would end.
             while own.has_open(&is_of_records) {
                 sleep(POLL).await;
             }

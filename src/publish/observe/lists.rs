@@ -4,9 +4,9 @@
 //! for a namespace only if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by
 //! itself.
 //!
-//! A list of a large Cloud Map takes minutes at the rates of an account. It is reused for three times as long as the
-//! rates force on reading it, so lists take at most a third of the time; a short list is read in each invocation. While
-//! a list is reused, the process treats a service that it does not show as missing: if the service exists, Cloud Map
+//! A list of a large Cloud Map takes minutes at the rates of an account. It is reused for three times the minimum time
+//! that its calls take, so lists take at most a third of the time; a short list is read in each invocation. While a
+//! list is reused, the process treats a service that the list lacks as missing: if the service exists, Cloud Map
 //! refuses its creation with its id. A service that is to be changed is read by its id. The records of members are
 //! listed in each invocation, since the endpoints of a missing member would leave the imports.
 
@@ -51,7 +51,7 @@ impl CallCounter {
 }
 
 impl SharedRegistry {
-    /// Returns the services of namespaces, without instances, from lists that began at or after a moment or are reused.
+    /// Returns the services of namespaces, without instances. The lists began at or after a moment, or are reused.
     pub(super) async fn list_services(
         &self,
         namespaces: impl Iterator<Item = &Namespace> + Clone,
@@ -62,15 +62,15 @@ impl SharedRegistry {
         Ok(namespaces.flat_map(|namespace| mirror.listed_services(&namespace.id)).collect())
     }
 
-    /// Lists the services of each namespace whose last list is too old. Sends the services of all namespaces, each as
-    /// soon as it is known.
+    /// Lists the services of each namespace whose last list is too old. Passes the services of all namespaces to
+    /// `send`, each as soon as it is known.
     pub(super) async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
         since: Moment,
         send: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<(), Failure> {
-        let _alone = self.listing.lock().await;
+        let _listing = self.listing.lock().await;
         let mut unlisted = Vec::new();
         for namespace in namespaces {
             if !self.is_listed(namespace, since) {
@@ -84,7 +84,7 @@ impl SharedRegistry {
         }
         let calls = CallCounter::default();
         let (own, mut each): (Vec<_>, Vec<_>) =
-            unlisted.iter().copied().partition(|namespace| !self.is_of_other(namespace));
+            unlisted.iter().copied().partition(|namespace| !self.is_shared(namespace));
         if self.costs_less_together(own.len()) {
             each.extend(self.list_together(own, &calls, &send).await?);
         } else {
@@ -102,16 +102,16 @@ impl SharedRegistry {
     /// Whether the services of a namespace were listed at or after a moment, or an older list is reused.
     pub(super) fn is_listed(&self, namespace: &Namespace, since: Moment) -> bool {
         let Some(list) = self.memory.mirror().last_list(&namespace.id) else { return false };
-        let stands = self.budget.list_stands(list.calls);
+        let max_age = self.budget.list_max_age(list.calls);
         let age = self.began.at.duration_since(list.start.at).unsigned_abs();
-        list.start >= since || !record::is_namespace(&namespace.name) && age < stands
+        list.start >= since || !record::is_namespace(&namespace.name) && age < max_age
     }
 
-    /// Whether this number of namespaces of the account is listed together.
+    /// Whether one list of all services is cheaper than a list of each of this number of namespaces.
     pub(super) fn costs_less_together(&self, namespaces: usize) -> bool {
-        let lists = self.memory.mirror();
-        let (services, unseen) = lists.all_and_unseen(self.account.get().map(String::as_str));
-        !lists.is_denied(self.began.at) && costs_less_together(namespaces, services, unseen)
+        let mirror = self.memory.mirror();
+        let (services, unseen) = mirror.all_and_unseen(self.account.get().map(String::as_str));
+        !mirror.is_denied(self.began.at) && costs_less_together(namespaces, services, unseen)
     }
 
     /// Reads the list of a namespace, or of all services, to its end. Returns its start.
@@ -209,16 +209,16 @@ impl SharedRegistry {
         mirror.end_list_of_all(start);
         let mut others = namespaces;
         others.retain(|namespace| {
-            let is_believed = mirror.has_all(&namespace.id, start);
-            if is_believed {
+            let is_complete = mirror.has_all(&namespace.id, start);
+            if is_complete {
                 mirror.end_list(&namespace.id, start);
             }
-            !is_believed
+            !is_complete
         });
         Ok(others)
     }
 
-    /// Logs why the namespaces are listed one by one. If GetService was denied, it is not called again for a while.
+    /// Logs why the namespaces are listed one by one. If GetService was denied, it is not called again for an hour.
     pub(super) fn record_problem(&self, error: &Error) {
         if error.class == Class::Denied {
             self.memory.mirror().record_denial(self.began.at);
@@ -252,15 +252,15 @@ impl SharedRegistry {
     }
 }
 
-/// Whether one list of all services, with GetService for the `unseen` ones whose namespace is unknown, takes less time
-/// at the account's rates than a list of each namespace, or the same time with fewer calls. `services` is the number in
-/// all namespaces, including those that need no list.
+/// Whether one list of all services takes less time at the account's rates than a list of each namespace, or the same
+/// time with fewer calls. The list of all needs GetService for the `unseen` services, whose namespace is unknown.
+/// `services` is the number in all namespaces, including those that need no list.
 fn costs_less_together(namespaces: usize, services: usize, unseen: usize) -> bool {
     let pages = services.div_ceil(PAGE).max(1);
     cost(pages, unseen) < cost(namespaces * pages, 0)
 }
 
-/// The time that the rates force on these calls, and their number.
+/// The minimum time that these calls take at the account's rates, and their number.
 fn cost(lists: usize, services: usize) -> (Duration, usize) {
     let times = [(Call::ListServices, lists), (Call::GetService, services)]
         .map(|(call, count)| call.rate().forced_time(count));

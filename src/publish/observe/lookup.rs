@@ -25,21 +25,21 @@ impl SharedRegistry {
 
     /// The namespaces with which the full syncs of all clusters begin.
     pub(super) async fn first_namespaces(&self) -> Result<Namespaces, Failure> {
-        self.at_first.get_or_init(|| self.some_namespaces()).await.clone()
+        self.namespaces_at_start.get_or_init(|| self.some_namespaces()).await.clone()
     }
 
     /// The namespaces, listed at or after a moment.
     async fn list_namespaces(&self, since: Moment) -> Result<Namespaces, Failure> {
-        let _alone = self.listing.lock().await;
+        let _listing = self.listing.lock().await;
         if let Some(namespaces) = self.memory.mirror().namespaces_since(since) {
             return Ok(namespaces);
         }
         let began = self.take_moment();
         let listed = self.cloud_map.namespaces().await.map_err(Arc::new)?;
-        let only = |namespace: &Namespace| {
+        let is_allowed = |namespace: &Namespace| {
             self.only.is_empty() || self.only.iter().any(|reference| matches(reference, namespace))
         };
-        Ok(self.memory.mirror().keep_namespaces(listed, only, began))
+        Ok(self.memory.mirror().keep_namespaces(listed, is_allowed, began))
     }
 
     /// Makes the next invocation list the namespaces. With the remembered ones, it would read the services of new
@@ -55,9 +55,9 @@ impl SharedRegistry {
         ids.iter().any(|id| mirror.is_listed_since(id, self.began) && mirror.is_empty(id))
     }
 
-    /// Updates the namespaces of `registry` to those that existed at a moment or later, and reads the services of new
-    /// ones with their instances.
-    pub(super) async fn look_for_namespaces(
+    /// Updates the namespaces of `registry` to those that existed at a moment or later, and reads the services and
+    /// instances of new namespaces.
+    pub(super) async fn refresh_namespaces(
         &self,
         registry: &mut Registry,
         since: Moment,
@@ -93,24 +93,24 @@ impl SharedRegistry {
 
     /// Puts the services under `keys` into `registry`, with their instances as they were read at or after a moment. A
     /// service that is gone, or that this process does not know, is looked up in the lists of services.
-    pub(super) async fn at_least(
+    pub(super) async fn ensure_read_since(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
         since: Moment,
     ) -> Result<(), Failure> {
-        self.recall(registry, keys).await?;
+        self.add_remembered(registry, keys).await?;
         self.read_older(registry, keys, since).await;
         let gone = registry.missing(keys);
         if !gone.is_empty() {
-            self.look_up(registry, &gone, self.began).await?;
+            self.look_up_entries(registry, &gone, self.began).await?;
             self.read_older(registry, &gone, since).await;
         }
         Ok(())
     }
 
     /// Adds the entries of the services that `registry` lacks, from memory if it has them.
-    pub(super) async fn recall(
+    pub(super) async fn add_remembered(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -119,7 +119,7 @@ impl SharedRegistry {
         let remembered = |key: &ServiceKey| Some((key.clone(), self.memory.mirror().listed(key)?));
         registry.services.extend(missing.iter().filter_map(remembered));
         let unknown = registry.missing(&missing);
-        self.look_up(registry, &unknown, self.began).await
+        self.look_up_entries(registry, &unknown, self.began).await
     }
 
     /// Fills the services in `registry` with their instances. Reads these if the last read is older than a moment.
@@ -134,7 +134,7 @@ impl SharedRegistry {
         for key in keys {
             let Some(service) = registry.services.get_mut(key) else { continue };
             let mut mirror = self.memory.mirror();
-            mirror.see(key, service, began);
+            mirror.keep_if_new(key, service, began);
             if let Some(reading) = mirror.read_since(key, since) {
                 reading.clone().fill(service);
             } else {
@@ -151,8 +151,8 @@ impl SharedRegistry {
 
     /// Puts the entries of services into `registry` as they were at or after a moment, with the instances that this
     /// invocation has read. A known service is read by its id. Any other service is looked up in the lists of this
-    /// invocation: if it was created since, Cloud Map refuses its creation with its id.
-    pub(super) async fn look_up(
+    /// invocation. If such a service was created after the list, Cloud Map later refuses its creation with its id.
+    pub(super) async fn look_up_entries(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
@@ -193,7 +193,7 @@ impl SharedRegistry {
         let reads = keys.iter().filter_map(|key| {
             let mirror = self.memory.mirror();
             let arn = match mirror.listed(key) {
-                Some(_) => mirror.arn_of_old(key, since)?,
+                Some(_) => mirror.arn_if_older(key, since)?,
                 None => self.results.services.already_existing(key)?,
             };
             Some(async move { (key, self.cloud_map.service_of_arn(&arn).await) })
@@ -212,7 +212,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// The namespaces that exist, with the services that this process has read in them, at any time.
+    /// The namespaces that exist, with the services that this process has read in them, however long ago.
     pub(super) async fn remembered(&self) -> Result<Registry, Failure> {
         let namespaces = self.first_namespaces().await?;
         let ids = namespaces.keys().cloned().collect();

@@ -15,19 +15,19 @@ pub(super) type Namespaces = BTreeMap<String, Namespace>;
 /// Services, of one namespace or of several.
 pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
 
-/// A sync of single Services does not read the members of a clusterset and their cluster records again for this time.
-pub(super) const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
-/// Namespaces are not listed again for this time, unless there is a sign that they have changed.
-const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
+/// A sync of single Services reads the members of a clusterset and their cluster records again if they are older.
+pub(super) const MEMBERS_MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
+/// Namespaces are listed again if their list is older, or if there is a sign that they have changed.
+const NAMESPACES_MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
-/// A denied GetService is not tried again for this time.
-const DENIAL_STANDS: SignedDuration = SignedDuration::from_hours(1);
+/// GetService is tried again if its last denial is older.
+const DENIAL_MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// The time at which a read or a request of this process began. `place` gives the order of all of them, since clocks
-/// may show the same time for two.
+/// The time at which a read or a request of this process began. `number` orders all moments of the process, since the
+/// clock may show the same time for two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
-    place: u64,
+    number: u64,
     pub at: Timestamp,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct ListCalls {
 
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
-    last_place: u64,
+    last_number: u64,
     namespaces: Option<ReadNamespaces>,
     /// The number of services of each namespace in the last list, by the id of the namespace, including namespaces that
     /// are not read.
@@ -68,8 +68,8 @@ pub(super) struct Mirror {
 #[derive(Debug)]
 struct ReadNamespaces {
     listed: Moment,
-    /// The namespaces are not listed again until this time. It is in the past if the list is known to lack some.
-    stand_until: Timestamp,
+    /// The namespaces are listed again after this time. It is in the past if the list is known to lack namespaces.
+    valid_until: Timestamp,
     namespaces: Namespaces,
 }
 
@@ -101,13 +101,13 @@ struct Count {
 impl Mirror {
     /// Returns a new moment, which is after all earlier ones.
     pub fn take_moment(&mut self, at: Timestamp) -> Moment {
-        self.last_place += 1;
-        Moment { place: self.last_place, at }
+        self.last_number += 1;
+        Moment { number: self.last_number, at }
     }
 
     /// The namespaces, if they were listed recently.
     pub fn recent_namespaces(&self, now: Timestamp) -> Option<Namespaces> {
-        let read = self.namespaces.as_ref().filter(|read| now < read.stand_until)?;
+        let read = self.namespaces.as_ref().filter(|read| now < read.valid_until)?;
         Some(read.namespaces.clone())
     }
 
@@ -137,16 +137,16 @@ impl Mirror {
         let namespaces = all.into_iter().map(|found| found.namespace).filter(is_read);
         let namespaces: Namespaces =
             namespaces.map(|namespace| (namespace.id.clone(), namespace)).collect();
-        let stand_until = listed.at + NAMESPACES_STAND;
+        let valid_until = listed.at + NAMESPACES_MAX_AGE;
         let read = namespaces.clone();
-        self.namespaces = Some(ReadNamespaces { listed, stand_until, namespaces: read });
+        self.namespaces = Some(ReadNamespaces { listed, valid_until, namespaces: read });
         namespaces
     }
 
     /// Makes the next invocation list the namespaces again.
     pub fn outdate_namespaces(&mut self) {
         if let Some(read) = &mut self.namespaces {
-            read.stand_until = Timestamp::MIN;
+            read.valid_until = Timestamp::MIN;
         }
     }
 
@@ -188,8 +188,8 @@ impl Mirror {
         }
     }
 
-    /// Keeps in `keys` the services that are unknown and may have been created since the last list, which is older than
-    /// a moment. The next request for these lists their namespaces.
+    /// Keeps in `keys` the services that are unknown and may have been created since the last list of their namespace,
+    /// which is older than a moment. Marks these lists as outdated, so that the next request reads them again.
     pub fn outdate_lists_without(&mut self, keys: &mut BTreeSet<ServiceKey>, since: Moment) {
         keys.retain(|key| {
             !self.is_listed_since(&key.namespace, since) && !self.services.contains_key(key)
@@ -240,8 +240,8 @@ impl Mirror {
         self.services.remove(key);
     }
 
-    /// Keeps an entry for a service that is about to be read, unless it has one with the same ARN.
-    pub fn see(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
+    /// Keeps an entry for a service, unless the mirror has one with the same ARN.
+    pub fn keep_if_new(&mut self, key: &ServiceKey, service: &CloudMapService, seen: Moment) {
         if self.services.get(key).is_none_or(|entry| entry.listed.arn != service.arn) {
             self.keep_entry(key, service, seen);
         }
@@ -253,13 +253,14 @@ impl Mirror {
     }
 
     /// The ARN of a service, if its entry is older than a moment.
-    pub fn arn_of_old(&self, key: &ServiceKey, since: Moment) -> Option<String> {
+    pub fn arn_if_older(&self, key: &ServiceKey, since: Moment) -> Option<String> {
         let entry = self.services.get(key).filter(|entry| entry.seen < since)?;
         Some(entry.listed.arn.clone())
     }
 
-    /// Keeps a read of instances that began at `began`, and returns it. Drops the service if it is gone. A read that
-    /// equals the one before is replaced by that, so that two reads of all take no more memory than one.
+    /// Keeps a read of instances that began at `began`, and returns it. Drops the service if it is gone. If the read
+    /// equals the read before, the older value is kept and returned, so that two reads of all take no more memory than
+    /// one.
     pub fn keep_read(
         &mut self,
         of: &ServiceToRead,
@@ -276,7 +277,7 @@ impl Mirror {
         }
         let before = entry.read.take().map(|(_, before)| before);
         let reading = before.filter(|before| *before == reading).unwrap_or(reading);
-        // The next list may be read only by a later run.
+        // This run may reuse the list, whose count is older than this read.
         if let Some(number) = reading.number().filter(|_| began > entry.seen) {
             entry.listed.instance_count = number.try_into().unwrap_or(u32::MAX);
         }
@@ -305,8 +306,8 @@ impl Mirror {
     }
 
     /// Returns the services that were read longest ago, as many as fit into this number of calls together with the
-    /// services that are due now; the last one may exceed it. Half of the calls are for `own` names alone, so that
-    /// drift under these is found soon among many services of others.
+    /// services that are due now; the last service may exceed it. Half of the calls are reserved for `own` names, so
+    /// that drift under these is found soon among many services of others.
     ///
     /// In the order of names, a run with time for 500 of 10,000 services would read the same 500 as the run before. A
     /// pod that another party deregistered under one of the last names would never be registered again.
@@ -326,8 +327,8 @@ impl Mirror {
         let mut oldest = BTreeSet::new();
         for (is_for_own, kept) in [(true, left / 2), (false, 0)] {
             for (_, key, entry) in &by_age {
-                let is_asked = left > kept && (!is_for_own || own.contains(key));
-                if is_asked && oldest.insert((*key).clone()) {
+                let is_eligible = left > kept && (!is_for_own || own.contains(key));
+                if is_eligible && oldest.insert((*key).clone()) {
                     left = left.saturating_sub(entry.listed.pages());
                 }
             }
@@ -389,8 +390,8 @@ impl Mirror {
     /// The services of a namespace, if they were listed recently. A namespace of records has one for each member.
     pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
         let list = self.lists.get(namespace)?;
-        let stands = now.duration_since(list.start.at) < MEMBERS_STAND;
-        stands.then(|| self.listed_services(namespace))
+        let is_recent = now.duration_since(list.start.at) < MEMBERS_MAX_AGE;
+        is_recent.then(|| self.listed_services(namespace))
     }
 
     /// The id of the namespace of each known service, by the ARN of the service.
@@ -412,7 +413,7 @@ impl Mirror {
     /// Treats the services that the last invocation has created as listed.
     pub fn list_created(&mut self) {
         for (key, (service, at)) in std::mem::take(&mut self.created) {
-            self.see(&key, &service, at);
+            self.keep_if_new(&key, &service, at);
         }
     }
 
@@ -446,7 +447,7 @@ impl Mirror {
 
     /// Whether GetService was denied in the last hour.
     pub fn is_denied(&self, now: Timestamp) -> bool {
-        self.denied.is_some_and(|at| now.duration_since(at) < DENIAL_STANDS)
+        self.denied.is_some_and(|at| now.duration_since(at) < DENIAL_MAX_AGE)
     }
 
     pub fn record_denial(&mut self, now: Timestamp) {
@@ -490,7 +491,7 @@ impl Entry {
     }
 
     /// The service with the instances as they were read last, and the time of the read if that began before a moment.
-    /// Such an older read is left out if the entry counts no instances.
+    /// An older read is left out if the entry counts no instances.
     fn of_any_age(&self, since: Moment) -> CloudMapService {
         let mut service = self.listed.clone();
         if let Some((began, reading)) = &self.read
@@ -506,7 +507,7 @@ impl Entry {
 }
 
 impl Count {
-    /// Whether the namespace may belong to an account. `None` stands for any account.
+    /// Whether the namespace may belong to an account. `None` means any account.
     fn is_of(&self, account: Option<&str>) -> bool {
         account.is_none() || self.owner.is_none() || account == self.owner.as_deref()
     }
@@ -523,7 +524,7 @@ mod tests {
         let service = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
         let key = key("web");
         let began = mirror.take_moment(Timestamp::UNIX_EPOCH);
-        mirror.see(&key, &service, began);
+        mirror.keep_if_new(&key, &service, began);
         let instances = Instances::default();
         let registered_by = BTreeSet::new();
         let reading = InstancesRead::Instances { instances, registered_by };
@@ -559,8 +560,8 @@ mod tests {
         let known: Vec<String> =
             mirror.listed_services("ns-1").into_keys().map(|it| it.name).collect();
         assert_eq!(known, ["new", "stays"]);
-        assert_eq!(mirror.arn_of_old(&key("stays"), created), Some("stays".to_owned()));
-        assert_eq!(mirror.arn_of_old(&key("stays"), start), None);
+        assert_eq!(mirror.arn_if_older(&key("stays"), created), Some("stays".to_owned()));
+        assert_eq!(mirror.arn_if_older(&key("stays"), start), None);
     }
 
     fn key(name: &str) -> ServiceKey {
@@ -614,7 +615,7 @@ mod tests {
         }
     }
 
-    /// Otherwise services of others that have lost their last instance might take all reads of a run.
+    /// If each had a turn, services of others that have lost their last instance might take all reads of a run.
     #[test]
     fn service_without_instances_has_a_turn_under_an_own_name_alone() {
         let mut mirror = Mirror::default();
@@ -650,8 +651,8 @@ mod tests {
     }
 
     #[test]
-    fn read_of_records_stands_although_a_later_list_counts_none() {
-        for (name, stands) in [("clusterset.shop", true), ("prod", false)] {
+    fn read_of_records_is_kept_although_a_later_list_counts_none() {
+        for (name, is_kept) in [("clusterset.shop", true), ("prod", false)] {
             let mut mirror = Mirror::default();
             let now = mirror.take_moment(Timestamp::UNIX_EPOCH);
             let namespace = Namespace { id: "ns-1".to_owned(), ..Namespace::missing(name) };
@@ -662,7 +663,7 @@ mod tests {
             list(&mut mirror, "blue", (0, false));
 
             let read = mirror.read_since(&key("blue"), Moment::default());
-            assert_eq!(read.is_some(), stands, "{name}");
+            assert_eq!(read.is_some(), is_kept, "{name}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! Reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads the cluster, and as
 //! much of Cloud Map as its `budget` allows (`cluster`, `fill`). A message reads the part that it is about, with the
 //! help of the process's memory (`registry`, `mirror`). A group reads again the data that its open changes rest on.
-//! Reads never write. A cluster or a registry that cannot be read completely is an error; a single Cloud Map service
+//! Reads change nothing. A cluster or a registry that cannot be read completely is an error; a single Cloud Map service
 //! that cannot be read is marked, and nothing is changed in it. `clusterset` reads the data that imports rest on. The
-//! records of a member are read at the end of this file.
+//! end of this file reads the records of a member.
 
 mod budget;
 mod cluster;
@@ -33,7 +33,7 @@ pub use budget::ReadLimit;
 pub use registry::{Memory, SharedRegistry};
 
 /// The maximum number of Services read concurrently.
-const SERVICES_SIDE_BY_SIDE: usize = 64;
+const MAX_CONCURRENT_SERVICE_READS: usize = 64;
 
 /// The reason why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +58,11 @@ impl From<Elapsed> for Error {
 /// An error of Cloud Map, shared by all clusters that are kept in it.
 type Failure = Arc<crate::cloud_map::Error>;
 
-/// One cluster, and the Cloud Map that its Services are kept in.
-pub struct World<'a> {
+/// The run of one flow in one cluster: the cluster, the Cloud Map that its Services are kept in, and the rules.
+pub struct ClusterRun<'a> {
     pub kubernetes: &'a Kubernetes,
-    /// The source of its claims.
-    pub source: Source,
+    /// The objects in the cluster that make claims.
+    pub source: ClaimSource,
     /// The owner of our instances.
     pub owner: Owner,
     pub rules: Arc<Rules>,
@@ -75,23 +75,22 @@ pub struct World<'a> {
     pub may_export: bool,
 }
 
-/// The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the
-/// same for both.
+/// The source of the claims of a cluster: its annotated headless Services, or its exports.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum ClaimSource {
     Annotations(AnnotationSettings),
     /// The exports, as a member of a clusterset.
     Exports(Member),
 }
 
-impl World<'_> {
-    /// Reads the claims of the selected Services. If these are many, other Services may be included.
+impl ClusterRun<'_> {
+    /// Reads the claims of the selected Services. If many Services are selected, the result may include others.
     async fn claims_of(&self, selection: &Selection) -> Result<Desired, kubernetes::Error> {
         match &self.source {
-            Source::Annotations(reading) => {
-                self.kubernetes.headless_services(selection, reading).await
+            ClaimSource::Annotations(settings) => {
+                self.kubernetes.headless_services(selection, settings).await
             }
-            Source::Exports(member) => self.kubernetes.exports(selection, member).await,
+            ClaimSource::Exports(member) => self.kubernetes.exports(selection, member).await,
         }
     }
 
@@ -101,8 +100,8 @@ impl World<'_> {
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, kubernetes::Error> {
         let lists = match self.source {
-            Source::Annotations(_) => endpoint_slices::slice_lists(services),
-            Source::Exports(_) => endpoint_slices::slice_lists_by_name(services),
+            ClaimSource::Annotations(_) => endpoint_slices::slice_lists(services),
+            ClaimSource::Exports(_) => endpoint_slices::slice_lists_by_name(services),
         };
         self.kubernetes.endpoints(services, lists).await
     }
@@ -115,21 +114,21 @@ impl World<'_> {
         self.observe_for(selection, self.read_cluster(selection).await?).await
     }
 
-    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about. `read`:
-    /// the selected claims.
+    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about.
+    /// `claims` are the selected claims, which were read before.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe_for(
         &self,
         selection: &Selection,
-        read: Desired,
+        claims: Desired,
     ) -> Result<Observation, Error> {
-        let all = match selection {
-            Selection::Everything => read,
+        let all_claims = match selection {
+            Selection::Everything => claims,
             Selection::Only { namespaces, services } => {
-                let mut part = self.observe_part(selection, namespaces, services, read).await?;
-                if part.left.is_empty() || !self.registry.can_read_all_soon() {
+                let mut part = self.observe_part(selection, namespaces, services, claims).await?;
+                if part.left_to_full_sync.is_empty() || !self.registry.can_read_all_soon() {
                     self.complete(&mut part).await?;
                     self.remember(&part, false);
                     return Ok(part);
@@ -137,29 +136,29 @@ impl World<'_> {
                 self.read_claims().await?
             }
         };
-        let mut whole = self.observe_whole(selection, all).await?;
+        let mut whole = self.observe_whole(selection, all_claims).await?;
         self.complete(&mut whole).await?;
         self.remember(&whole, whole.registry.is_whole());
         Ok(whole)
     }
 
-    /// Reads the tags, the endpoints and the entries that the plan needs and that were not read yet.
+    /// Reads the tags, the endpoints and the settings of services that the plan needs and that were not read yet.
     async fn complete(&self, observed: &mut Observation) -> Result<(), Error> {
-        // Services that could not be read, and that this process has seen as ours before.
+        // Notes for each service that could not be read whether this process has seen it as ours before.
         let services = observed.registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {
             service.was_ours = self.registry.memory.known().ours.contains(&service.arn);
         }
         self.read_tags_of_unread(observed).await;
         self.read_unread_endpoints(observed).await?;
-        self.read_old_entries(observed).await?;
+        self.read_outdated_settings(observed).await?;
         self.read_needed_tags(observed).await;
         Ok(())
     }
 
-    /// Reads the entries of services on whose settings the plan rests and that no list of this run has shown. A list is
-    /// reused for a time in which another writer, or this function, may change a service.
-    async fn read_old_entries(&self, observed: &mut Observation) -> Result<(), Error> {
+    /// Reads services again if the plan depends on their settings and the settings come from a list of an earlier run:
+    /// another writer, or this function, may have changed a service since.
+    async fn read_outdated_settings(&self, observed: &mut Observation) -> Result<(), Error> {
         let registry = self.registry;
         let began = self.registry.began;
         let is_old = |key: &ServiceKey| !registry.memory.mirror().is_seen_since(key, began);
@@ -169,8 +168,8 @@ impl World<'_> {
         let mut old = services::settings_needed(observed);
         old.retain(is_old);
         if !old.is_empty() {
-            registry.look_up(&mut observed.registry, &old, began).await?;
-            registry.at_least(&mut observed.registry, &old, began).await?;
+            registry.look_up_entries(&mut observed.registry, &old, began).await?;
+            registry.ensure_read_since(&mut observed.registry, &old, began).await?;
             observed.decide_holders();
         }
         Ok(())
@@ -205,14 +204,15 @@ impl World<'_> {
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
         let read = self.endpoints_of(&wanted).await?;
-        take_endpoints(desired, read);
+        set_endpoints(desired, read);
         Ok(())
     }
 
-    // Services with instances that could not be read: the memory of this process and their tags show whether they may
-    // be ours.
+    // If the instances of a service could not be read, the memory of this process and the tags of the service show
+    // whether some may be ours.
 
-    /// Reads the tags of services that the function may not read and that may be ours, each once in a process.
+    /// Reads the tags of services whose instances could not be read and that may be ours. A process reads each of these
+    /// only once, unless the tags show that the service is ours.
     async fn read_tags_of_unread(&self, observation: &mut Observation) {
         let mut keys = unread::tags_needed(observation);
         let memory = &self.registry.memory;
@@ -233,7 +233,7 @@ impl World<'_> {
     }
 }
 
-fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
+fn set_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
         if let Some(published) = desired.services.get_mut(&service) {
             published.endpoints = Some(read.all.into());
@@ -243,16 +243,20 @@ fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) 
     }
 }
 
-// The records of a member are in the Cloud Map service that has its id as name, in the namespace of its clusterset.
+// The records of a member are in the Cloud Map service with the member's cluster id as name, in the namespace of its
+// clusterset.
 
-/// With more names than this, all records of a member are listed: a page has a hundred.
-const FEW: usize = 8;
+/// The maximum number of records that are read one by one. More are read by a list, whose pages have a hundred.
+const MAX_RECORD_LOOKUPS: usize = 8;
 
-impl World<'_> {
-    /// Reads the records of the member, and returns them with the key of their Cloud Map service. `names`: reads only
-    /// the records of these names, if there are few and each has one. A missing namespace is expected, and created with
-    /// the first record. `None` if several namespaces have its name, and not exactly one of them has a cluster record
-    /// of ours. `known`: the namespaces that this run has read before; `None` reads the records as they are by now.
+impl ClusterRun<'_> {
+    /// Reads the records of the member, and returns them with the key of their Cloud Map service. If the namespace of
+    /// the records does not exist yet, the result has a placeholder for it. Returns `None` if several namespaces have
+    /// its name, unless exactly one of them has a cluster record of ours.
+    ///
+    /// `names`: reads only the records of these names, if there are few names and each has a record. `known`: the
+    /// namespaces that this run has read, for records read since the start of the invocation; `None` reads the records
+    /// again.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
@@ -274,11 +278,11 @@ impl World<'_> {
         let name = record::namespace(&member.clusterset);
         let reference = NamespaceReference::NameOrId(name.clone());
         if registry.candidates(&reference).is_empty() {
-            self.registry.look_for_namespaces(&mut registry, self.registry.began).await?;
+            self.registry.refresh_namespaces(&mut registry, self.registry.began).await?;
         }
         let all: Vec<Namespace> = registry.candidates(&reference).into_iter().cloned().collect();
         if is_whole {
-            // No claim names the namespace, which may be another account's.
+            // The namespace may be another account's. Such a namespace is read only on request, as no claim names it.
             let ids = all.iter().map(|namespace| namespace.id.clone()).collect();
             self.registry.read_shared(&mut registry, &ids).await?;
         }
@@ -287,7 +291,7 @@ impl World<'_> {
             all.into_iter().next().unwrap_or_else(|| Namespace::missing(&name))
         } else {
             let keys = all.iter().map(key).collect();
-            self.registry.at_least(&mut registry, &keys, since).await?;
+            self.registry.ensure_read_since(&mut registry, &keys, since).await?;
             let record =
                 |namespace: &Namespace| registry.instance(&key(namespace), id::CLUSTER_RECORD);
             let is_own = |namespace: &Namespace| {
@@ -304,42 +308,43 @@ impl World<'_> {
         registry.namespaces.insert(namespace.id.clone(), namespace);
         let keys = BTreeSet::from([key.clone()]);
         if is_whole || !self.registry.read_records_of(&mut registry, &key, names).await? {
-            self.registry.at_least(&mut registry, &keys, since).await?;
+            self.registry.ensure_read_since(&mut registry, &keys, since).await?;
         }
-        // Another cluster that states the same id may have written its record since the run began.
+        // Another cluster with the same id in its settings may have written its record since the run began.
         let has_no_record = registry.services.contains_key(&key)
             && registry.instance(&key, id::CLUSTER_RECORD).is_none();
         if is_whole && has_no_record {
             let now = self.registry.take_moment();
-            self.registry.at_least(&mut registry, &keys, now).await?;
+            self.registry.ensure_read_since(&mut registry, &keys, now).await?;
         }
         let owner = self.owner.clone();
         let rules = self.rules.clone();
         Ok(Some((Observation::new(owner, rules, self.now, registry), key)))
     }
 
-    /// Returns the records of the cluster under other ids than that of the member. If not all of Cloud Map was read,
-    /// reads the records under the ids that the process remembers, as they are now. `asks_all`: first reads who holds
-    /// the ids of all members, as a process does that never did so. The process forgets an id without records.
+    /// Returns the records of the cluster under other ids than that of the member. If this invocation has not read all
+    /// of Cloud Map, reads the records under the ids that the process remembers. `reads_id_owners`: in this case, first
+    /// reads the owners of all cluster ids, as a process does that never did so. The process forgets an id without
+    /// records.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
     pub async fn observe_former_records(
         &self,
         member: &Member,
-        asks_all: bool,
+        reads_id_owners: bool,
     ) -> Result<Registry, Error> {
         let Self { registry, owner, .. } = self;
-        let known = registry.known().await;
-        let has_asked = registry.memory.places(owner, &Selection::Everything).is_some();
-        if known.is_none() && (asks_all || !has_asked) {
+        let whole = registry.whole_registry().await;
+        let has_read_owners = registry.memory.names(owner, &Selection::Everything).is_some();
+        if whole.is_none() && (reads_id_owners || !has_read_owners) {
             registry.read_id_owners(&registry.some_namespaces().await?).await?;
         }
         let others = registry.memory.ids_of(owner).into_iter().filter(|id| id != member);
         let others: Vec<Member> = others.collect();
-        let mut read = match known {
-            Some(known) => known,
-            None => registry.read_records_under(&others).await?,
+        let mut read = match whole {
+            Some(whole) => whole,
+            None => registry.read_records_of_all(&others).await?,
         };
         for id in others {
             let mut services = read.keys_of_records(&id).filter_map(|key| read.services.get(&key));
@@ -360,8 +365,8 @@ impl World<'_> {
 }
 
 impl Registry {
-    /// The keys of the Cloud Map services with the records of a member: one in each namespace with the name of the
-    /// records.
+    /// The keys of the Cloud Map services that may have records of a member: one in each namespace with the name for
+    /// the records of its clusterset.
     fn keys_of_records(&self, member: &Member) -> impl Iterator<Item = ServiceKey> {
         let name = record::namespace(&member.clusterset);
         let namespaces = self.namespaces.values().filter(move |namespace| namespace.name == name);
@@ -370,37 +375,37 @@ impl Registry {
 }
 
 impl SharedRegistry {
-    /// Reads the records under these ids, as they are now.
-    async fn read_records_under(&self, ids: &[Member]) -> Result<Registry, Failure> {
+    /// Reads the records of these members, as they are now.
+    async fn read_records_of_all(&self, ids: &[Member]) -> Result<Registry, Failure> {
         let namespaces = self.some_namespaces().await?;
         let mut read = Registry { namespaces, ..Registry::default() };
         let keys = ids.iter().flat_map(|id| read.keys_of_records(id)).collect();
-        self.at_least(&mut read, &keys, self.take_moment()).await?;
+        self.ensure_read_since(&mut read, &keys, self.take_moment()).await?;
         Ok(read)
     }
 
-    /// Notes that a cluster is about to write its record under an id. Returns the first cluster of this invocation to
-    /// do so, whose record Cloud Map may show only after this invocation.
-    pub fn begin_id(&self, member: &Member, owner: &Owner) -> Owner {
+    /// Reserves an id for a cluster that is about to write its record. Returns the first cluster of this invocation
+    /// that has reserved the id: Cloud Map may show its record only after this invocation.
+    pub fn reserve_id(&self, member: &Member, owner: &Owner) -> Owner {
         self.id_writers().entry(member.clone()).or_insert_with(|| owner.clone()).clone()
     }
 
-    /// The last known holder of each id of a clusterset, by the records that this process has read or written.
-    pub fn holders(&self, clusterset: &ClustersetId) -> BTreeMap<ClusterId, Owner> {
-        self.memory.holders(clusterset)
+    /// The last known owner of each cluster id of a clusterset, by the records that this process has read or written.
+    pub fn id_owners(&self, clusterset: &ClustersetId) -> BTreeMap<ClusterId, Owner> {
+        self.memory.id_owners(clusterset)
     }
 
-    /// Whether a cluster is the last known holder of an id.
+    /// Whether a cluster is the last known owner of an id.
     pub fn owns_id(&self, member: &Member, owner: &Owner) -> bool {
-        self.holders(&member.clusterset).get(&member.cluster) == Some(owner)
+        self.id_owners(&member.clusterset).get(&member.cluster) == Some(owner)
     }
 
-    /// Whether a cluster is the last known holder of this id and of no other.
+    /// Whether a cluster is the last known owner of this id and of no other.
     pub fn is_only_id(&self, member: &Member, owner: &Owner) -> bool {
         self.memory.ids_of(owner) == [member.clone()]
     }
 
-    /// Notes that a cluster has written its record, and so holds the id.
+    /// Notes that a cluster has written its record, and so owns the id.
     pub fn record_id_owner(&self, member: &Member, owner: &Owner) {
         self.memory.record_id_owner(member.clone(), owner.clone());
         self.written().insert(member.clone());
@@ -409,39 +414,42 @@ impl SharedRegistry {
     /// The members of a clusterset whose cluster record this invocation has written.
     pub(super) fn written_in(&self, clusterset: &ClustersetId) -> BTreeSet<ClusterId> {
         let written = self.written();
-        let of_set = written.iter().filter(|member| member.clusterset == *clusterset);
-        of_set.map(|member| member.cluster.clone()).collect()
+        let in_clusterset = written.iter().filter(|member| member.clusterset == *clusterset);
+        in_clusterset.map(|member| member.cluster.clone()).collect()
     }
 
     fn written(&self) -> MutexGuard<'_, BTreeSet<Member>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first cluster of this invocation that has begun to write its record under an id.
+    /// The first cluster of this invocation that has reserved an id.
     pub fn first_writer(&self, member: &Member) -> Option<Owner> {
         self.id_writers().get(member).cloned()
     }
 
-    /// Reads the records of these names in the service of one member. Returns whether each name has one. If not, all
-    /// records matter, since there may be no room for a new one.
+    /// Reads the export records of these names in the service of one member. Returns `false` if the caller has to read
+    /// all records: if there are many names, or if a name has no record, since the number of all records then decides
+    /// whether a new one fits.
     async fn read_records_of(
         &self,
         registry: &mut Registry,
         key: &ServiceKey,
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<bool, Failure> {
-        let Some(names) = names.filter(|names| names.len() <= FEW) else { return Ok(false) };
-        self.recall(registry, &BTreeSet::from([key.clone()])).await?;
+        let Some(names) = names.filter(|names| names.len() <= MAX_RECORD_LOOKUPS) else {
+            return Ok(false);
+        };
+        self.add_remembered(registry, &BTreeSet::from([key.clone()])).await?;
         let Some(service) = registry.services.get_mut(key) else { return Ok(false) };
         let ids: BTreeSet<String> = names.iter().map(id::export_record).collect();
-        self.read_these(key, service, &ids).await;
+        self.read_member_records(key, service, &ids).await;
         let read = service.instances.as_ref();
         Ok(read.is_some_and(|all| ids.iter().all(|id| all.contains_key(id))))
     }
 
-    /// Reads the records under these ids in the service of a member again, for a group that is about no others. Each
-    /// export has a group of its own: if each group listed all records, a thousand exports would take 5,000 more calls.
-    /// All records are read if there are many ids, or if the service may have been replaced.
+    /// Reads the records with these ids in the service of a member again, for a group that is about no other records.
+    /// Each export has a group of its own: if each group listed all records, a thousand exports would take 5,000 more
+    /// calls. All records are read if there are many ids, or if the service may have been replaced.
     ///
     /// # Errors
     /// Returns an error if the services of a namespace could not be listed to the end.
@@ -452,12 +460,12 @@ impl SharedRegistry {
         key: &ServiceKey,
         ids: &BTreeSet<String>,
     ) -> Result<(), Failure> {
-        if ids.len() <= FEW
+        if ids.len() <= MAX_RECORD_LOOKUPS
             && !scope.with_entries
             && scope.keys.contains(key)
             && let Some(service) = registry.services.get_mut(key)
         {
-            self.cloud_map.read_some(service, ids).await;
+            self.cloud_map.read_instances_by_id(service, ids).await;
             if service.unreadable.is_none() {
                 return Ok(());
             }
@@ -465,25 +473,25 @@ impl SharedRegistry {
         self.read_again(registry, scope).await
     }
 
-    /// Reads records of a member, and its cluster record unless that is remembered. A member that only imports has no
-    /// other records.
-    async fn read_these(
+    /// Reads the records with these ids of a member, and its cluster record unless that is remembered. If the
+    /// remembered cluster record says that the member only imports, reads nothing: such a member has no other records.
+    async fn read_member_records(
         &self,
         key: &ServiceKey,
         service: &mut CloudMapService,
         ids: &BTreeSet<String>,
     ) {
-        let own = self.memory.cluster_record(key, self.began.at);
+        let remembered = self.memory.cluster_record(key, self.began.at);
         let mut ids = ids.clone();
-        match &own {
+        match &remembered {
             None => _ = ids.insert(id::CLUSTER_RECORD.to_owned()),
-            Some(own) if record::ClusterRecord::says_only_imports(own) => ids.clear(),
+            Some(record) if record::ClusterRecord::says_only_imports(record) => ids.clear(),
             Some(_) => {}
         }
-        self.cloud_map.read_some(service, &ids).await;
+        self.cloud_map.read_instances_by_id(service, &ids).await;
         let Some(read) = &mut service.instances else { return };
-        match own {
-            Some(own) => _ = read.insert(id::CLUSTER_RECORD.to_owned(), own),
+        match remembered {
+            Some(record) => _ = read.insert(id::CLUSTER_RECORD.to_owned(), record),
             None => self.remember_member(key, service),
         }
     }

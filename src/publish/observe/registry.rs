@@ -2,10 +2,10 @@
 //! `mirror`. Each request is for content that was read at or after a moment, mostly the start of the invocation. Older
 //! content is read again first (`lookup`, `lists`), so all clusters share what one of them has read.
 //!
-//! Between invocations, a process keeps a [`Memory`] of it: the mirror, the places where each Kubernetes Service has or
-//! had instances, the members of clustersets, and the refusals of Cloud Map. It saves lists, whose rates are low (2
-//! calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances are always
-//! read, and an entry that is unknown or would be changed is looked up again.
+//! Between invocations, a process keeps a [`Memory`] of it: the mirror, the names under which each Kubernetes Service
+//! has or had instances, the members of clustersets, and the refusals of Cloud Map. It saves lists, whose rates are low
+//! (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances are
+//! always read, and an entry that is unknown or would be changed is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::budget::{Budget, ReadLimit};
-use super::mirror::{MEMBERS_STAND, Mirror, Moment, Namespaces, Services};
+use super::mirror::{MEMBERS_MAX_AGE, Mirror, Moment, Namespaces, Services};
 use crate::cloud_map::{CloudMap, SharedResults};
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
@@ -24,8 +24,8 @@ use crate::model::{
 };
 use crate::publish::plan::{Refusals, RereadScope};
 
-/// The time in place of `MEMBERS_STAND` for the cluster record of a member that only imports.
-const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
+/// Replaces `MEMBERS_MAX_AGE` for the cluster record of a member that only imports.
+const IMPORTERS_MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// One Cloud Map in one invocation.
 pub struct SharedRegistry {
@@ -34,25 +34,25 @@ pub struct SharedRegistry {
     pub(super) only: Vec<NamespaceReference>,
     /// The memory of the process about it.
     pub(super) memory: Arc<Memory>,
-    /// The start of the invocation.
+    /// The start of the invocation, in the order of the moments of the mirror.
     pub(super) began: Moment,
-    /// The start of the invocation, by the clock that times reads.
-    pub created: Instant,
+    /// The start of the invocation, by the monotonic clock.
+    pub started: Instant,
     pub(super) budget: Budget,
     /// The namespaces with which full syncs begin.
-    pub(super) at_first: OnceCell<Result<Namespaces, Failure>>,
-    /// The namespaces, once the services of all namespaces that are read whole were read.
-    read: OnceCell<Result<Namespaces, Failure>>,
+    pub(super) namespaces_at_start: OnceCell<Result<Namespaces, Failure>>,
+    /// The namespaces, set when all services were read of the namespaces that are read whole.
+    whole: OnceCell<Result<Namespaces, Failure>>,
     /// Allows one list at a time: the rate of lists of services is two a second, and all requests during one list share
     /// the next one.
     pub(super) listing: Mutex<()>,
     /// The account of the registry, if it is known.
     pub(super) account: OnceLock<String>,
-    /// The ids of the namespaces in which a cluster was seen to have claims or instances before this invocation.
-    seen: BTreeSet<String>,
-    /// The names that a cluster claims or has instances under, as far as this process has seen.
+    /// The ids of the namespaces in which earlier invocations have seen claims or instances of a cluster.
+    seen_namespaces: BTreeSet<String>,
+    /// The names that a cluster of this process claims or has instances under, as far as this process has seen.
     own: std::sync::Mutex<BTreeSet<ServiceKey>>,
-    /// `true` once the names of `own` are read while others are not; `false` once all are. The first value stays.
+    /// Set when the names of `own` are read: `true` if other names are still unread, `false` if all are read. Set once.
     own_read: SetOnce<bool>,
     /// The ids of other accounts' namespaces that were read because claims name them.
     pub(super) shared: Mutex<BTreeSet<String>>,
@@ -74,22 +74,22 @@ impl SharedRegistry {
         limit: ReadLimit,
     ) -> Self {
         memory.mirror().list_created();
-        let own = memory.all_places();
+        let own = memory.all_names();
         let began = memory.mirror().take_moment(now);
         Self {
             cloud_map,
             only,
             account: OnceLock::new(),
-            seen: own.iter().map(|key| key.namespace.clone()).collect(),
+            seen_namespaces: own.iter().map(|key| key.namespace.clone()).collect(),
             own: std::sync::Mutex::new(own),
             own_read: SetOnce::new(),
             shared: Mutex::default(),
             memory,
             began,
-            created: Instant::now(),
+            started: Instant::now(),
             budget: Budget::new(limit),
-            at_first: OnceCell::new(),
-            read: OnceCell::new(),
+            namespaces_at_start: OnceCell::new(),
+            whole: OnceCell::new(),
             listing: Mutex::default(),
             results: SharedResults::default(),
             id_writers: std::sync::Mutex::default(),
@@ -116,11 +116,13 @@ impl SharedRegistry {
 
     /// Whether a namespace is read even if no claim names it.
     pub(super) fn is_read_whole(&self, namespace: &Namespace) -> bool {
-        !self.is_of_other(namespace) || !self.only.is_empty() || self.seen.contains(&namespace.id)
+        !self.is_shared(namespace)
+            || !self.only.is_empty()
+            || self.seen_namespaces.contains(&namespace.id)
     }
 
     /// Whether another account shares a namespace with this one.
-    pub(super) fn is_of_other(&self, namespace: &Namespace) -> bool {
+    pub(super) fn is_shared(&self, namespace: &Namespace) -> bool {
         namespace.is_of_other(self.account.get().map(String::as_str))
     }
 
@@ -164,24 +166,25 @@ impl SharedRegistry {
     /// # Errors
     /// Returns an error if namespaces or services could not be listed to the end.
     pub async fn read(&self) -> Result<Registry, Failure> {
-        let read = self.read.get_or_init(|| async {
+        let whole = self.whole.get_or_init(|| async {
             let namespaces = self.first_namespaces().await?;
-            let mut whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
-            let services = self.read_namespaces(whole.clone()).await?;
+            let mut read_whole =
+                namespaces.values().filter(|namespace| self.is_read_whole(namespace));
+            let services = self.read_namespaces(read_whole.clone()).await?;
             // A namespace can only be deleted if it is empty: a remembered one without services may be gone, or exist
             // again under another id.
             let has_services =
                 |namespace: &Namespace| services.keys().any(|key| key.namespace == namespace.id);
-            let all_have_services = whole.all(has_services);
+            let all_have_services = read_whole.all(has_services);
             let account = self.account.get().cloned();
             let mut registry = Registry { namespaces, services, account, ..Registry::default() };
             if !all_have_services {
-                self.look_for_namespaces(&mut registry, self.began).await?;
+                self.refresh_namespaces(&mut registry, self.began).await?;
             }
             self.remember_members(&registry);
             Ok(registry.namespaces)
         });
-        let namespaces = read.await.clone();
+        let namespaces = whole.await.clone();
         _ = self.own_read.set(false);
         Ok(self.read_of(namespaces?).await)
     }
@@ -196,21 +199,21 @@ impl SharedRegistry {
     }
 
     /// The registry, if it was read as a whole in this invocation.
-    pub async fn known(&self) -> Option<Registry> {
+    pub async fn whole_registry(&self) -> Option<Registry> {
         Some(self.read_of(self.known_namespaces()?.clone()).await)
     }
 
     /// The namespaces, if the services of all were read in this invocation.
     pub fn known_namespaces(&self) -> Option<&Namespaces> {
-        self.read.get()?.as_ref().ok()
+        self.whole.get()?.as_ref().ok()
     }
 
     /// These namespaces with their services, as this invocation has read them, including the services of other
     /// accounts' namespaces that were read because claims name them.
     async fn read_of(&self, namespaces: Namespaces) -> Registry {
-        let whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
-        let whole = whole.map(|namespace| namespace.id.clone()).collect();
-        let services = self.services_of(&whole);
+        let read_whole = namespaces.values().filter(|namespace| self.is_read_whole(namespace));
+        let ids = read_whole.map(|namespace| namespace.id.clone()).collect();
+        let services = self.services_of(&ids);
         let account = self.account.get().cloned();
         let mut read = Registry { namespaces, services, account, ..Registry::default() };
         let shared = self.shared.lock().await;
@@ -219,24 +222,24 @@ impl SharedRegistry {
     }
 
     /// The ARNs of the namespaces in the registry, if it was read as a whole in this invocation.
-    pub fn shown(&self) -> Option<BTreeSet<String>> {
+    pub fn namespace_arns(&self) -> Option<BTreeSet<String>> {
         let namespaces = self.known_namespaces()?.values();
         Some(namespaces.filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
-    /// The services of namespaces, as this invocation has read them. If the budget has left services to a later run,
+    /// The services of namespaces, as this invocation has read them. If the budget has deferred services to a later run,
     /// their older reads are included.
     pub(super) fn services_of(&self, namespaces: &BTreeSet<String>) -> Services {
         let mirror = self.memory.mirror();
-        if self.budget.has_left() {
+        if self.budget.has_deferred() {
             mirror.services_of_any_age(namespaces, self.began)
         } else {
             mirror.services_since(namespaces, self.began)
         }
     }
 
-    /// Reads the services of a scope again into `registry`, and the tags of those that it lacked: they were created
-    /// since, or their entries are doubted.
+    /// Reads the services of a scope again into `registry`. Also reads the tags of the services that `registry` lacked:
+    /// these were created since, or the group has dropped them because their settings may have changed.
     ///
     /// # Errors
     /// Returns an error if the services of a namespace could not be listed to the end.
@@ -248,11 +251,11 @@ impl SharedRegistry {
         let now = self.take_moment();
         let new = registry.missing(&scope.keys);
         if scope.with_entries {
-            self.look_up(registry, &scope.keys, self.began).await?;
+            self.look_up_entries(registry, &scope.keys, self.began).await?;
         } else {
-            self.look_up(registry, &new, now).await?;
+            self.look_up_entries(registry, &new, now).await?;
         }
-        self.at_least(registry, &scope.keys, now).await?;
+        self.ensure_read_since(registry, &scope.keys, now).await?;
         self.cloud_map.read_tags(registry, &new).await;
         Ok(())
     }
@@ -277,9 +280,11 @@ pub struct Memory {
 pub(super) struct Known {
     /// The cluster record of each member with the time of its read, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
-    /// The installation and the cluster that hold each id, by the last record of it that was read or written.
-    holders: BTreeMap<Member, Owner>,
-    places: BTreeMap<Owner, BTreeSet<(ServiceRef, ServiceKey)>>,
+    /// The installation and the cluster that own each cluster id, by the last record of it that was read or written.
+    id_owners: BTreeMap<Member, Owner>,
+    /// The names that each Service of a cluster claims or has instances under. Clusters whose names are not known
+    /// completely are missing.
+    names: BTreeMap<Owner, BTreeSet<(ServiceRef, ServiceKey)>>,
     /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
     pub(super) ours: BTreeSet<String>,
     /// The tags of services that the function may not read and that are not ours by these tags, by ARN.
@@ -296,12 +301,12 @@ impl Memory {
     pub(super) fn cluster_record(&self, key: &ServiceKey, now: Timestamp) -> Option<Attributes> {
         let known = self.known();
         let (read, attributes) = known.cluster_records.get(key)?;
-        let stands = if ClusterRecord::says_only_imports(attributes) {
-            IMPORTERS_STAND
+        let max_age = if ClusterRecord::says_only_imports(attributes) {
+            IMPORTERS_MAX_AGE
         } else {
-            MEMBERS_STAND
+            MEMBERS_MAX_AGE
         };
-        (now.duration_since(*read) < stands).then(|| attributes.clone())
+        (now.duration_since(*read) < max_age).then(|| attributes.clone())
     }
 
     /// Remembers the cluster record of a member, or forgets it if there is none.
@@ -320,68 +325,69 @@ impl Memory {
         if let Ok(ClusterRecord { owner, clusterset, .. }) = ClusterRecord::parse(record)
             && let Some(cluster) = ClusterId::parse(&key.name)
         {
-            known.holders.insert(Member { cluster, clusterset }, owner);
+            known.id_owners.insert(Member { cluster, clusterset }, owner);
         }
     }
 
-    /// The last known holder of each id of a clusterset.
-    pub(super) fn holders(&self, clusterset: &ClustersetId) -> BTreeMap<ClusterId, Owner> {
+    /// The last known owner of each cluster id of a clusterset.
+    pub(super) fn id_owners(&self, clusterset: &ClustersetId) -> BTreeMap<ClusterId, Owner> {
         let known = self.known();
-        let of_set = known.holders.iter().filter(|(member, _)| member.clusterset == *clusterset);
-        of_set.map(|(member, owner)| (member.cluster.clone(), owner.clone())).collect()
+        let in_clusterset =
+            known.id_owners.iter().filter(|(member, _)| member.clusterset == *clusterset);
+        in_clusterset.map(|(member, owner)| (member.cluster.clone(), owner.clone())).collect()
     }
 
-    /// The ids that a cluster holds.
+    /// The cluster ids that a cluster owns.
     pub(super) fn ids_of(&self, owner: &Owner) -> Vec<Member> {
         let known = self.known();
-        let of_owner = known.holders.iter().filter(|(_, holder)| *holder == owner);
-        of_owner.map(|(member, _)| member.clone()).collect()
+        let owned = known.id_owners.iter().filter(|(_, id_owner)| *id_owner == owner);
+        owned.map(|(member, _)| member.clone()).collect()
     }
 
-    /// Forgets the holder of an id that a cluster has given up.
+    /// Forgets the owner of an id that a cluster has given up.
     pub(super) fn forget_id_owner(&self, member: &Member) {
-        self.known().holders.remove(member);
+        self.known().id_owners.remove(member);
     }
 
-    /// Remembers the holder of an id, which has written its cluster record.
+    /// Remembers the owner of an id, which has written its cluster record.
     pub(super) fn record_id_owner(&self, member: Member, owner: Owner) {
-        self.known().holders.insert(member, owner);
+        self.known().id_owners.insert(member, owner);
     }
 
     /// The Cloud Map services that the selected Services of a cluster claim or have instances in, as far as this
     /// process has seen; `None` if it has never seen all of the cluster's.
-    pub(super) fn places(
+    pub(super) fn names(
         &self,
         owner: &Owner,
         selected: &Selection,
     ) -> Option<BTreeSet<ServiceKey>> {
         let known = self.known();
-        let places = known.places.get(owner)?.iter();
-        let places = places.filter(|(service, _)| selected.contains(service));
-        Some(places.map(|(_, key)| key.clone()).collect())
+        let names = known.names.get(owner)?.iter();
+        let names = names.filter(|(service, _)| selected.contains(service));
+        Some(names.map(|(_, key)| key.clone()).collect())
     }
 
-    /// Replaces the places of a cluster, except those under the `unread` keys. If `unread` is `None`, adds places,
-    /// provided that those of the cluster are known completely.
-    pub(super) fn keep_places(
+    /// Replaces the names of a cluster, except the `unread` ones. If `unread` is `None`, only adds names, and only if
+    /// the names of the cluster are known completely.
+    pub(super) fn record_names(
         &self,
         owner: &Owner,
-        places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
+        names: impl Iterator<Item = (ServiceRef, ServiceKey)>,
         unread: Option<&BTreeSet<ServiceKey>>,
     ) {
         let mut known = self.known();
         if let Some(unread) = unread {
-            known.places.entry(owner.clone()).or_default().retain(|(_, key)| unread.contains(key));
+            known.names.entry(owner.clone()).or_default().retain(|(_, key)| unread.contains(key));
         }
-        if let Some(all) = known.places.get_mut(owner) {
-            all.extend(places);
+        if let Some(all) = known.names.get_mut(owner) {
+            all.extend(names);
         }
     }
 
     /// The names that any cluster claims or has instances under, as far as this process has seen.
-    fn all_places(&self) -> BTreeSet<ServiceKey> {
+    fn all_names(&self) -> BTreeSet<ServiceKey> {
         let known = self.known();
-        known.places.values().flatten().map(|(_, key)| key.clone()).collect()
+        known.names.values().flatten().map(|(_, key)| key.clone()).collect()
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

@@ -1,6 +1,5 @@
-//! The adoption of instances of other owners, if a person requests it. An adopted instance keeps its id and counts as
-//! ours from then on; the next sync does the rest, under the guard. Every instance that is not adopted is reported with
-//! the reason.
+//! The adoption of instances of other owners, which only a person requests. An adopted instance keeps its id and gets
+//! our marks, so later syncs treat it as ours. The report has the reason for each instance that is not adopted.
 //!
 //! If another instance of ours has the same address, one of the two is deregistered after the adoption, like any
 //! duplicate. The instances of ServiceExports are never adopted.
@@ -9,10 +8,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::change::{Change, Difference};
-use super::observation::{Look, Observation, Plan};
+use super::observation::{Observation, Plan, PlanPhase};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::wanted::{Present, WantedInstances};
+use super::wanted::{OurInstances, WantedInstances};
 use crate::clusterset::attributes::is_of_a_clusterset;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Foreign, Owner, Place, ServiceKey, ServiceRef, Tags};
@@ -25,7 +24,7 @@ fn wanted_to_adopt<'a>(
     holder: &ServiceRef,
 ) -> Result<WantedInstances<'a>, Reason> {
     let mut wanted = WantedInstances::of(observation, key, holder)?;
-    wanted.limit(&Present::of(observation, key, &wanted));
+    wanted.limit(&OurInstances::of(observation, key, &wanted));
     let service = &observation.registry.services[key];
     if matches!(&service.tags, Tags::Read(tags) if tags.managed_by_ecs) {
         return Err(Reason::ServiceConnect);
@@ -63,7 +62,7 @@ pub enum NotAdopted {
     /// ECS deregisters its own instances.
     #[error("it is a task of ECS")]
     Ecs,
-    /// An unmarked instance whose id is a UUID, like the ids of ECS tasks.
+    /// An unmarked instance whose id is a UUID, as the ids of older ECS tasks.
     #[error("it may be a task of ECS, since its id is a UUID")]
     MaybeEcs,
     /// It has marks, and the caller named no former owner.
@@ -108,7 +107,7 @@ impl Adoption {
                     for other in
                         registry.instances(key).filter(|(_, attributes)| !owner.owns(attributes))
                     {
-                        let adopted = self.of(other, &wanted, owner);
+                        let adopted = self.adopt(other, &wanted, owner);
                         adopting.add_adoption(holder, &place, other, adopted);
                     }
                 }
@@ -116,25 +115,25 @@ impl Adoption {
             }
         }
         // An adoption loses no instances, so the guard is not needed.
-        let mut after = Observation { look: Look::Group, ..observation.clone() };
+        let mut after = Observation { phase: PlanPhase::Group, ..observation.clone() };
         let mut adopted = BTreeSet::new();
         for (service, changes) in &adopting.changes {
             for change in changes {
-                after.note(service, change);
+                after.record_change(service, change);
                 adopted.insert(change.place().key.clone());
             }
         }
         after.decide_holders();
-        let is_first = observation.look != Look::Group;
-        let of_sync = super::plan(if is_first { &after } else { observation });
-        adopting.add_duplicates(of_sync, |key| !is_first || adopted.contains(key));
+        let is_first = observation.phase != PlanPhase::Group;
+        let sync_plan = super::plan(if is_first { &after } else { observation });
+        adopting.add_duplicates(sync_plan, |key| !is_first || adopted.contains(key));
         adopting.count_foreign(&after);
         adopting.unchanged.retain(|place, _| registry.services.contains_key(&place.key));
-        adopting.adopted_on(observation)
+        adopting.finish_adoption(observation)
     }
 
     /// Returns the former owner of the instance, and its attributes after the adoption.
-    fn of(
+    fn adopt(
         &self,
         (instance, present): (&String, &Attributes),
         wanted: &WantedInstances,
@@ -216,18 +215,18 @@ impl Plan {
         }
     }
 
-    fn adopted_on(mut self, observation: &Observation) -> Self {
+    fn finish_adoption(mut self, observation: &Observation) -> Self {
         self.restrict(observation.rules.policy);
         self.count_present(&observation.registry);
         self.in_order()
     }
 
     /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
-    fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
+    fn add_duplicates(&mut self, sync_plan: Self, among: impl Fn(&ServiceKey) -> bool) {
         let duplicate = DeregisterReason::Duplicate;
         let is_duplicate =
             |change: &Change| change.because() == Some(&duplicate) && among(&change.place().key);
-        for (service, removals) in of_sync.only(is_duplicate).changes {
+        for (service, removals) in sync_plan.only(is_duplicate).changes {
             self.changes.entry(service).or_default().extend(removals);
         }
     }

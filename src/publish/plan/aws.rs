@@ -1,6 +1,7 @@
-//! Detects the names that belong to AWS's controller, which deregisters all instances under its cluster id that it did
-//! not register. Its finalizer affects one ServiceExport only, since anyone who may write the export can set the
-//! finalizer. Its instances affect one name if the cluster has a record of ours, and otherwise the whole cluster.
+//! Detects the names that belong to AWS's controller. That controller deregisters every instance under its cluster id
+//! that it did not register. Its finalizer excludes only one ServiceExport, since anyone who may write the export can
+//! set the finalizer. Its instances exclude one name if the cluster has a record of ours, and otherwise the whole
+//! cluster.
 
 use super::observation::Observation;
 use super::reason::Reason;
@@ -15,7 +16,7 @@ use crate::model::{
 ///
 /// # Errors
 /// Returns an error if the name belongs to AWS's controller.
-pub fn is_not_of_aws(
+pub fn check_not_of_aws(
     observation: &Observation,
     key: &ServiceKey,
     holder: &ServiceRef,

@@ -1,10 +1,10 @@
-//! Capacity of Cloud Map for instances. A service has a limit of 1,000 instances, which the plan counts in advance. A
-//! namespace is full when Cloud Map refuses a registration, since no API reports that quota.
+//! The capacity of Cloud Map for instances. A service has a fixed limit of 1,000 instances, so the plan counts them. No
+//! API reports the quota of a namespace, so a namespace counts as full when Cloud Map refuses a registration.
 //!
-//! A new endpoint without capacity is registered under the id of a surplus instance of ours under the same name. Such
-//! an exchange is an update by RegisterInstance, so it needs no further capacity, and the name is never empty. A
-//! renamed Service gives up instances under its old name for new ones under its new name. All other registrations are
-//! held back. A registered instance is never removed only to get below a limit.
+//! If there is no capacity, a new endpoint is registered under the id of a surplus instance of ours under the same
+//! name. This exchange is one RegisterInstance call that updates the instance, so it needs no capacity, and the name is
+//! never empty. A renamed Service gives up instances under its old name for new ones under its new name. All other
+//! registrations are held back. A registered instance is never removed only to get below a limit.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use super::removals::WaitsFor;
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Place, ServiceKey, ServiceRef, count_each};
 
-/// Makes a plan fit the capacity: turns registrations without capacity into exchanges, and holds the rest back.
-pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
-    Fitting { observation, compared, plan }.fit();
+/// Turns the registrations of a plan for which there is no capacity into exchanges, and holds the rest back.
+pub fn apply_capacity(observation: &Observation, compared: &Compared, plan: &mut Plan) {
+    CapacityPlanner { observation, compared, plan }.apply();
 }
 
-struct Fitting<'a> {
+struct CapacityPlanner<'a> {
     observation: &'a Observation,
     compared: &'a Compared,
     plan: &'a mut Plan,
@@ -36,38 +36,38 @@ struct WaitingRegistration {
     attributes: Attributes,
 }
 
-/// The divisor for one pass of a rename, which removes one in four of the instances under the old name. A pass takes as
-/// long as two operations, and clients still find most of the Service meanwhile.
-const PART: usize = 4;
+/// In a full namespace, one pass for a renamed Service removes a quarter of the instances under the old names, rounded
+/// up, so that clients still find most of the Service. A pass takes as long as two operations.
+const RENAME_DIVISOR: usize = 4;
 
-impl Fitting<'_> {
-    fn fit(&mut self) {
+impl CapacityPlanner<'_> {
+    fn apply(&mut self) {
         let mut capacity = self.observation.registry.capacity.clone();
         for (place, pending) in self.take_pending() {
             let is_full = capacity.refusal(&place.key).is_some();
-            let mut free = free_places(self.observation, &place.key);
-            let mut without = Vec::new();
+            let mut remaining = remaining_capacity(self.observation, &place.key);
+            let mut without_capacity = Vec::new();
             for pending in pending {
-                if free > 0 && (!is_full || capacity.freed(&pending.service, &place.key) > 0) {
-                    free -= 1;
+                if remaining > 0 && (!is_full || capacity.freed(&pending.service, &place.key) > 0) {
+                    remaining -= 1;
                     capacity.take(&pending.service, &place.key);
                     let WaitingRegistration { service, instance, attributes } = pending;
                     let register = Change::Register { place: place.clone(), instance, attributes };
                     self.plan.add(service, register);
                 } else {
-                    without.push(pending);
+                    without_capacity.push(pending);
                 }
             }
-            if !without.is_empty() {
-                let refused = self.exchange(&place, without);
-                self.hold_back(&place, free, &refused);
+            if !without_capacity.is_empty() {
+                let refused = self.exchange(&place, without_capacity);
+                self.hold_back(&place, remaining, &refused);
             }
         }
     }
 
-    /// Holds the refused registrations back with one line. All of them are the holder's. `free` is the number of
+    /// Holds the refused registrations back with one line. All of them are the holder's. `remaining` is the number of
     /// further instances that the limit of the Cloud Map service allows.
-    fn hold_back(&mut self, place: &Place, free: usize, refused: &[WaitingRegistration]) {
+    fn hold_back(&mut self, place: &Place, remaining: usize, refused: &[WaitingRegistration]) {
         let Some(WaitingRegistration { service: holder, .. }) = refused.first() else { return };
         let count = refused.len();
         let wanted = self.compared.get(&place.key).map_or(count, Comparison::wanted);
@@ -81,7 +81,7 @@ impl Fitting<'_> {
                 Reason::ServiceFull { wanted, fit, limit, others: foreign.count() }
             }
             Some(message) => {
-                let old = self.give_up(holder, place, count.min(free));
+                let old = self.give_up(holder, place, count.min(remaining));
                 Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
             }
         };
@@ -91,15 +91,15 @@ impl Fitting<'_> {
         self.plan.hold_back(holder, place, reason);
     }
 
-    /// Takes the registrations out of the plan under each name without capacity for all of them, ordered by the hash in
-    /// their ids.
+    /// Takes the registrations out of the plan, under each name that lacks capacity for all of them. Orders them by the
+    /// hash in their ids.
     fn take_pending(&mut self) -> BTreeMap<Place, Vec<WaitingRegistration>> {
         let is_new = |change: &Change| matches!(change, Change::Register { .. });
         let new = self.plan.changes.values().flatten().filter(|change| is_new(change));
         let mut counts = count_each(new.map(|change| change.place().clone()));
         counts.retain(|place, count| {
             self.observation.registry.capacity.refusal(&place.key).is_some()
-                || *count > free_places(self.observation, &place.key)
+                || *count > remaining_capacity(self.observation, &place.key)
         });
         let is_pending = |change: &Change| is_new(change) && counts.contains_key(change.place());
         let mut places: BTreeMap<Place, Vec<WaitingRegistration>> = BTreeMap::new();
@@ -117,7 +117,7 @@ impl Fitting<'_> {
     }
 
     /// Pairs pending registrations with removals under the same name, in order, and adds each pair as an exchange.
-    /// Returns the registrations that are left without an instance to displace.
+    /// Returns the registrations for which there was no removal.
     fn exchange(
         &mut self,
         place: &Place,
@@ -185,34 +185,34 @@ impl Fitting<'_> {
         let mut removals: Vec<&mut Change> =
             changes.filter(|change| gives_way(change, service, new)).collect();
         let last = removals.last().map(|change| change.place().to_string())?;
-        let part = removals.len().div_ceil(PART).min(count);
-        let stays = usize::from(!is_found);
+        let part = removals.len().div_ceil(RENAME_DIVISOR).min(count);
+        let kept = usize::from(!is_found);
         let is_closed = self.observation.registry.capacity.is_closed(&new.key);
-        let may_go = if is_closed { 0 } else { removals.len().saturating_sub(stays).min(part) };
-        let mut gone = 0;
-        let mut left = BTreeMap::new();
+        let may_go = if is_closed { 0 } else { removals.len().saturating_sub(kept).min(part) };
+        let mut released = 0;
+        let mut remaining = BTreeMap::new();
         for change in &mut removals {
             let key = change.place().key.clone();
-            let left =
-                left.entry(key.clone()).or_insert_with(|| self.observation.ours(&key).count());
+            let remaining =
+                remaining.entry(key.clone()).or_insert_with(|| self.observation.ours(&key).count());
             let keeps_last = matches!(change.waits_for(), Some(WaitsFor::HolderAndNewName { .. }));
-            if gone < may_go && (*left > 1 || !keeps_last) {
-                change.wait_no_more();
-                *left -= 1;
-                gone += 1;
+            if released < may_go && (*remaining > 1 || !keeps_last) {
+                change.clear_wait();
+                *remaining -= 1;
+                released += 1;
             }
         }
-        (gone == 0 && !is_found).then_some(last)
+        (released == 0 && !is_found).then_some(last)
     }
 
     /// Whether the Service has an instance at `new` that the plan neither removes nor exchanges for one of another
     /// Service.
     fn stays_registered(&self, service: &ServiceRef, new: &Place) -> bool {
         let loses = |id: &str| {
-            self.plan.changes.iter().any(|(of, changes)| {
+            self.plan.changes.iter().any(|(planned_for, changes)| {
                 changes.iter().any(|change| {
-                    let is_lost =
-                        change.marked().is_some() || change.exchange().is_some() && of != service;
+                    let is_lost = change.marked().is_some()
+                        || change.exchange().is_some() && planned_for != service;
                     is_lost && change.place() == new && change.instance() == Some(id)
                 })
             })
@@ -223,11 +223,11 @@ impl Fitting<'_> {
 }
 
 /// The number of further instances that the limit of a Cloud Map service allows.
-fn free_places(observation: &Observation, key: &ServiceKey) -> usize {
+fn remaining_capacity(observation: &Observation, key: &ServiceKey) -> usize {
     observation.rules.service_limit.0.saturating_sub(observation.registry.instances(key).count())
 }
 
-/// The largest service and the largest namespace, with the instances of all owners and the registrations of the plan.
+/// The service and the namespace with the most instances, counting all owners and the registrations of the plan.
 pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
     let registry = &observation.registry;
     let mut services: BTreeMap<Place, usize> = BTreeMap::new();

@@ -34,7 +34,8 @@ pub enum Change {
         /// The new TTL, and the other settings that the API call must repeat.
         update: ServiceUpdate,
     },
-    /// Write the guard's note on an instance of ours, or remove it. All other attributes are sent as they are by then.
+    /// Write the guard's note on an instance of ours, or remove the note. The instance is read just before the call,
+    /// and its other attributes are sent unchanged.
     Note {
         place: Place,
         instance: String,
@@ -144,8 +145,8 @@ impl Change {
         }
     }
 
-    /// The change in the number of instances under its name. A removal that waits counts as 0, unless it waits only for
-    /// registrations under a new name.
+    /// The difference that the change makes to the number of instances under its name. A removal that waits counts as
+    /// 0, unless it waits only for registrations under another name.
     pub fn difference(&self) -> isize {
         match self {
             Self::Register { .. } => 1,
@@ -155,7 +156,7 @@ impl Change {
         }
     }
 
-    /// The Service in the marks of a deregistered instance. It may differ from the one for which this is planned.
+    /// The Service in the marks of a deregistered instance. The removal may be planned for another Service.
     pub fn marked(&self) -> Option<&ServiceRef> {
         match self {
             Self::Deregister { marked, .. } => Some(marked),
@@ -164,7 +165,7 @@ impl Change {
     }
 
     /// The Service that loses an instance by the change.
-    pub fn loses(&self) -> Option<&ServiceRef> {
+    pub fn losing_service(&self) -> Option<&ServiceRef> {
         self.marked().or_else(|| self.exchange().map(|exchange| &exchange.marked))
     }
 
@@ -176,8 +177,8 @@ impl Change {
         }
     }
 
-    /// Lets a removal proceed at once.
-    pub fn wait_no_more(&mut self) {
+    /// Lets a removal proceed without its wait.
+    pub fn clear_wait(&mut self) {
         if let Self::Deregister { waits_for, .. } = self {
             *waits_for = None;
         }
@@ -259,9 +260,9 @@ impl Policy {
     pub fn allows(self, change: &Change) -> bool {
         match (self, change) {
             (Self::Sync, _) => true,
-            (Self::UpsertOnly, Change::Deregister { because, .. }) => because.leaves_the_claim(),
+            (Self::UpsertOnly, Change::Deregister { because, .. }) => because.is_claim_valid(),
             (Self::UpsertOnly, change) => {
-                change.exchange().is_none_or(|exchange| exchange.because.leaves_the_claim())
+                change.exchange().is_none_or(|exchange| exchange.because.is_claim_valid())
             }
             (Self::CreateOnly, change) => matches!(
                 change,
@@ -283,13 +284,13 @@ pub enum Stage {
     Adopt,
     /// New and rewritten instances.
     Register,
-    /// Settings of Cloud Map services, after the registrations: that clients find a pod matters more.
+    /// Settings of Cloud Map services. The registrations come first, since clients need the pods more.
     Update,
     /// The guard's notes, after the additions.
     Note,
     /// Removals of instances.
     Deregister,
-    /// Removals of notes, after all else: if a removal fails, the Service keeps its note.
+    /// Removals of notes, after the removals of instances: if one of those fails, the Service keeps its note.
     Forget,
 }
 
@@ -303,8 +304,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The attributes that differ. The version in the marks, the initial health and the age of an export are not
-    /// compared.
+    /// Returns the attributes that differ. The schema version in the marks, the initial health and the age of an export
+    /// are not compared.
     pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
         let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
         let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);

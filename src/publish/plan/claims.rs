@@ -1,6 +1,7 @@
-//! The claimants of each name in Cloud Map, and its holder. One Kubernetes Service of a cluster holds a key, and the
-//! others wait. While the guard holds the instances of a Service, no other Service gets its names. The same cluster and
-//! registry contents always give the same holders. Names beyond the maximum of a Service are not claimed.
+//! The claimants of each name in Cloud Map, and its holder. At most one Kubernetes Service of a cluster holds a key,
+//! and the other claimants wait. While the guard holds the instances of a Service, no other Service gets its names. The
+//! same cluster and registry contents always give the same holders. Names beyond the maximum of a Service are not
+//! claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +90,7 @@ impl Holders {
                 };
             }
             let may_claim = |service: &&ServiceRef| {
-                self.is_unclear(service) && observation.permit(service, key).is_ok()
+                self.is_unclear(service) && observation.name_limits(service, key).is_ok()
             };
             claimants.extend(marked.iter().filter(may_claim).cloned());
         }
@@ -171,18 +172,18 @@ impl Holders {
         self.services.get(service).is_some_and(|claims| claims.is_unclear)
     }
 
-    /// Returns a line for each claim that is excluded, or whose name another Service holds. Also a remark for each name
-    /// that repeats its namespace, for a namespace that only instances decide, and for annotations that the function
-    /// does not read.
+    /// Returns a line for each excluded claim and for each claimed name that another Service holds. Also returns a
+    /// remark for each name that repeats its namespace, for a namespace that only instances decide, and for annotations
+    /// that the function does not read.
     pub fn held_back(&self, observation: &Observation) -> Vec<HeldBack> {
-        // The comparison has the lines about names that are held elsewhere.
+        // The comparison of all Services has already reported the names that a Service outside this group holds.
         let elsewhere = &observation.desired.held_elsewhere;
         let mut lines = Vec::new();
         for service in &observation.affected {
             let Some(claims) = self.services.get(service) else { continue };
-            let of_others = claims.keys.iter().filter(|key| !self.holds(key, service));
-            let of_others = of_others.filter(|key| !elsewhere.contains_key(key));
-            let conflicts = of_others.filter_map(|key| {
+            let not_held = claims.keys.iter().filter(|key| !self.holds(key, service));
+            let not_held = not_held.filter(|key| !elsewhere.contains_key(key));
+            let conflicts = not_held.filter_map(|key| {
                 let holder = self.keeper(key)?.clone();
                 Some((Some(key.clone()), Reason::DomainConflict { holder }))
             });
@@ -207,7 +208,7 @@ impl Holders {
 
 impl ServiceClaims {
     fn of(observation: &Observation, service: &ServiceRef, annotated: &PublishedService) -> Self {
-        // The Service may claim nothing, so its annotations do not matter.
+        // The Service may claim nothing, so mistakes in its annotations are not reported.
         if let Err(denial) = rule(observation, service) {
             return Self { excluded: vec![(None, Reason::NotAllowed(denial))], ..Self::default() };
         }
@@ -222,7 +223,7 @@ impl ServiceClaims {
                         Ok(key) if keys.contains(&key) => {}
                         Ok(key) => keys.push(key),
                         Err(problem) => {
-                            unresolved = Some(namespaces::explained(
+                            unresolved = Some(namespaces::complete_problem(
                                 observation,
                                 problem,
                                 &claims.namespace,
@@ -236,7 +237,7 @@ impl ServiceClaims {
                 excluded.extend(mistakes.map(|mistake| (None, mistake)));
             }
         }
-        keys.retain(|key| match observation.permit(service, key) {
+        keys.retain(|key| match observation.name_limits(service, key) {
             Ok(_) => true,
             Err(denial) => {
                 excluded.push((Some(key.clone()), Reason::NotAllowed(denial)));
@@ -245,15 +246,16 @@ impl ServiceClaims {
         });
         let left_out = annotated.claims.as_ref().map_or(0, |claims| claims.names_left_out);
         let first = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());
-        let of_rule = max_names(observation, service).filter(|maximum| *maximum < keys.len());
-        keys.truncate(of_rule.unwrap_or(first));
-        if let Some(maximum) = of_rule.or((left_out > 0).then_some(first)) {
+        let policy_maximum =
+            max_names(observation, service).filter(|maximum| *maximum < keys.len());
+        keys.truncate(policy_maximum.unwrap_or(first));
+        if let Some(maximum) = policy_maximum.or((left_out > 0).then_some(first)) {
             let asked = first + left_out;
-            let by_policy = of_rule.is_some();
+            let by_policy = policy_maximum.is_some();
             excluded.push((None, Reason::TooManyNames { asked, maximum, by_policy }));
         }
-        // If the Service got `web` while the namespace of `cart` is ambiguous, it would keep `web` from a Service that
-        // can use it.
+        // An unclear Service gets no new instances. If the namespace of its name `cart` is ambiguous and it still
+        // claimed `web`, it would only keep `web` from another Service.
         if unresolved.is_some() {
             keys.clear();
         }

@@ -1,5 +1,5 @@
-//! Compares the instances that the holder of a name requests in a Cloud Map service with our instances in it. Each
-//! instance is new, different, equal, or requested by no endpoint; the changes follow from that.
+//! Compares the instances that the holder of a name wants in a Cloud Map service with our instances in it. A wanted
+//! instance is new, differs from ours, or equals it. Our instances that no endpoint requests are surplus or stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::neighbours::{Neighbours, ServiceInstances};
 use super::observation::Observation;
 use super::reason::Reason;
 use super::removals::DeregisterReason;
-use super::wanted::{Present, WantedInstances};
+use super::wanted::{OurInstances, WantedInstances};
 use crate::model::{Attributes, Place, ServiceKey};
 
 /// Compares the instances that the holder wants with our instances under `key`.
@@ -19,12 +19,12 @@ pub fn compare(
     key: &ServiceKey,
     mut wanted: WantedInstances,
 ) -> Comparison {
-    let present = Present::of(observation, key, &wanted);
+    let present = OurInstances::of(observation, key, &wanted);
     wanted.limit(&present);
     compare_with_neighbours(observation, key, &mut wanted, &present);
     let place = &Place::of(key, &observation.registry);
     let instance_fates = wanted.fates.take();
-    let kept = present.kept_for(&wanted);
+    let kept = present.match_to(&wanted);
     let mut comparison = Comparison {
         has_endpoints: wanted.has_endpoints(),
         instance_fates,
@@ -35,27 +35,27 @@ pub fn compare(
     comparing.add_unrequested(&mut comparison);
     let instances = comparison.instance_fates.take();
     comparison.endpoint_fates =
-        instances.map(|instances| fate::of_endpoints(&wanted, &observation.owner, &instances));
+        instances.map(|instances| fate::endpoint_fates(&wanted, &observation.owner, &instances));
     comparison.finish(wanted)
 }
 
-/// Adds a remark if the holder's instances lack something that all instances of other owners have. If all of the latter
-/// have a port, and the Service annotates one, callers read it from the attributes, so the remark that DNS has no port
-/// is dropped.
+/// Adds a remark if the holder's instances lack a property that all instances of other owners have. If all instances of
+/// other owners have a port attribute, callers read the port there. A Service that annotates one port is then not told
+/// that DNS records carry no port.
 fn compare_with_neighbours(
     observation: &Observation,
     key: &ServiceKey,
     wanted: &mut WantedInstances,
-    present: &Present,
+    present: &OurInstances,
 ) {
     let Some(neighbours) = Neighbours::under(observation, key) else { return };
-    let of_holder = ServiceInstances {
+    let holder_instances = ServiceInstances {
         published: wanted.template.published,
         claims: wanted.template.claims,
         wanted: wanted.instances.values().map(|(_, attributes)| attributes).collect(),
         added_by_hand: present.added_by_hand(&wanted.holder),
     };
-    let difference = neighbours.difference_to(&of_holder).map(Box::new);
+    let difference = neighbours.difference_to(&holder_instances).map(Box::new);
     wanted.held_back.extend(difference.map(Reason::NeighboursDiffer));
     if neighbours.have_ports() && wanted.template.claims.ports.len() == 1 {
         wanted.held_back.retain(|reason| !matches!(reason, Reason::PortNotServed { .. }));
@@ -63,7 +63,7 @@ fn compare_with_neighbours(
 }
 
 struct Comparing<'a> {
-    present: &'a Present<'a>,
+    present: &'a OurInstances<'a>,
     wanted: &'a WantedInstances<'a>,
     /// Our instance that is kept for each wanted one, by the new id of the wanted one.
     kept: BTreeMap<&'a String, &'a String>,
@@ -100,13 +100,13 @@ impl Comparing<'_> {
         let stale_address = ours.identity != *identity;
         comparison.has_registered |= !stale_address && self.is_of_holder(id);
         comparison.staying += 1;
-        // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the
-        // time.
-        let again = (*ours.attributes != *attributes)
+        // If Cloud Map is in step, all instances are equal to the wanted ones. Copying their attributes would take most
+        // of the time of the plan.
+        let rewritten = (*ours.attributes != *attributes)
             .then(|| ours.attributes.carry_over(attributes))
-            .map(|again| (Difference::between(ours.attributes, &again), again));
+            .map(|rewritten| (Difference::between(ours.attributes, &rewritten), rewritten));
         if let Some((differences, attributes)) =
-            again.filter(|(differences, _)| !differences.is_empty())
+            rewritten.filter(|(differences, _)| !differences.is_empty())
         {
             let refused = wanted.refused.clone().into_iter();
             let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
@@ -124,7 +124,7 @@ impl Comparing<'_> {
             if stale_address {
                 comparison.held_back.extend(reasons);
             } else {
-                // The instance may have the marks of a deleted Service, and still be discovered.
+                // Clients discover the instance even if its marks are those of a deleted Service.
                 comparison.has_registered = true;
                 comparison.outdated.extend(reasons);
             }
@@ -139,8 +139,8 @@ impl Comparing<'_> {
         let spare = self.present.spare_id(new_id);
         let spare = spare.filter(|id| refused.is_some() || !comparison.instances.contains_key(id));
         let Some(id) = spare else {
-            let of_one_family = Reason::of_one_family(self.wanted.template.kind, attributes);
-            let reason = of_one_family.unwrap_or_else(|| Reason::IdTaken(new_id.to_owned()));
+            let mismatch = Reason::record_type_mismatch(self.wanted.template.kind, attributes);
+            let reason = mismatch.unwrap_or_else(|| Reason::IdTaken(new_id.to_owned()));
             comparison.record(new_id, || InstanceFate::LeftOut(reason.clone()));
             return comparison.held_back.push(reason);
         };
@@ -171,7 +171,7 @@ impl Comparing<'_> {
                 comparison.unchanged += 1;
                 comparison.staying += 1;
             } else {
-                comparison.surplus.insert((*id).clone(), self.because(id));
+                comparison.surplus.insert((*id).clone(), self.deregister_reason(id));
             }
         }
     }
@@ -182,12 +182,12 @@ impl Comparing<'_> {
         let wanted = self.wanted;
         let identity = &self.present.ours[id].identity;
         let keeps_surplus = wanted.keeps_all() || wanted.keeps_last_set();
-        self.is_of_holder(id) && wanted.template.permit.allows_all(identity) && keeps_surplus
+        self.is_of_holder(id) && wanted.template.limits.allows_all(identity) && keeps_surplus
             || identity.addresses().any(|address| wanted.unclear.contains(&address))
     }
 
-    /// The reason for removing an instance.
-    fn because(&self, id: &String) -> DeregisterReason {
+    /// The reason for removing a surplus instance.
+    fn deregister_reason(&self, id: &String) -> DeregisterReason {
         let wanted = self.wanted;
         let identity = &self.present.ours[id].identity;
         let mut instances = wanted.instances.values();
@@ -195,7 +195,7 @@ impl Comparing<'_> {
             DeregisterReason::Withdrawn
         } else if let Some(set_by) = wanted.beyond_maximum.get(id) {
             DeregisterReason::BeyondMaximum(*set_by)
-        } else if !wanted.template.permit.allows_all(identity) {
+        } else if !wanted.template.limits.allows_all(identity) {
             DeregisterReason::AddressNotAllowed
         } else if instances.any(|(wanted, _)| wanted == identity) {
             DeregisterReason::Duplicate
@@ -218,24 +218,24 @@ fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
 pub struct Comparison {
     /// The changes of instances by id, except removals. If Cloud Map is in step, there are none.
     instances: BTreeMap<String, Change>,
-    /// The instances that are to leave, each with the reason. Some of them have an endpoint: those beyond a maximum,
-    /// duplicates, those with an address that is not allowed, and those of a Service that publishes none.
+    /// The instances of ours to remove, each with the reason. Some of them have a ready endpoint: an instance beyond a
+    /// maximum, a duplicate, an instance with an address that is not allowed, and an instance of a withdrawn Service.
     pub surplus: BTreeMap<String, DeregisterReason>,
     /// The number of our instances that stay as they are.
     pub unchanged: usize,
-    /// The number of our instances that stay registered, whatever Service is in their marks.
+    /// The number of our instances that stay registered, with the marks of any Service.
     pub staying: usize,
     new: usize,
-    /// Whether the holder has an endpoint that cannot be discovered before a change: its instance is new, or has the
-    /// addresses of another endpoint.
+    /// Whether clients cannot discover an endpoint of the holder until a change is made: its instance is new, or is
+    /// registered with other addresses.
     is_missing: bool,
     /// Whether an endpoint requests an instance here.
     pub has_endpoints: bool,
-    /// Whether one of the instances that stay leads to an endpoint of the holder.
+    /// Whether clients discover the holder by an instance that stays.
     pub has_registered: bool,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
-    /// The reasons why instances that can be discovered keep old attributes. They keep no endpoint out of the name.
+    /// The reasons why registered instances keep old attributes. These reasons keep no endpoint out of the name.
     outdated: Vec<Reason>,
     /// The fates of the requested instances and of the endpoints, if the plan records them.
     instance_fates: Option<InstanceFates>,

@@ -1,9 +1,9 @@
-//! The fate of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
-//! missing. A plan records the fate at each decision: [`explained`](super::explained) makes a plan with the record of
-//! one Service, and [`found`] shows the record. No other plan records anything.
+//! The fate of each endpoint of one Service under each name that it claims, so that a person can find out why a pod is
+//! missing. [`plan_with_fates`](super::plan_with_fates) makes a plan that records the fates of one Service at each
+//! decision, and [`names_with_fates`] formats the record. No other plan records fates.
 //!
-//! The record has the id of each instance that an endpoint requests. An endpoint that requests none may still be
-//! registered: its line has our instances at its addresses.
+//! The record has the id of each instance that an endpoint requests. An endpoint that requests no instance may still be
+//! registered, so its line has our instances at its addresses.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -74,23 +74,27 @@ pub enum InstanceFate {
     LeftOut(Reason),
 }
 
-/// The fates of the requested instances under a name, by the id that each gets if it is new.
+/// The fates of the requested instances under a name, by the id that each would get as a new instance.
 pub type InstanceFates = BTreeMap<String, InstanceFate>;
 
 impl Fates {
-    /// An empty record of a Service.
+    /// Returns an empty record for a Service.
     pub(super) fn of(service: &ServiceRef) -> Self {
         Self { service: service.clone(), names: BTreeMap::new() }
     }
 
-    /// Returns an empty record of the instances of `holder` under a name; `None` if the record is about another
+    /// Returns an empty record of the instances of `holder` under a name. `None` if these fates are about another
     /// Service.
-    pub(super) fn of_instances(&self, holder: &ServiceRef) -> Option<InstanceFates> {
+    pub(super) fn new_record(&self, holder: &ServiceRef) -> Option<InstanceFates> {
         (self.service == *holder).then(InstanceFates::new)
     }
 
     /// The fates of an instance, one for each endpoint that requests it.
-    fn of_id(&mut self, key: &ServiceKey, id: &str) -> impl Iterator<Item = &mut InstanceFate> {
+    fn fates_of_instance(
+        &mut self,
+        key: &ServiceKey,
+        id: &str,
+    ) -> impl Iterator<Item = &mut InstanceFate> {
         let endpoints = self.names.get_mut(key).into_iter().flatten();
         let instances = endpoints.flat_map(|endpoint| match endpoint {
             EndpointFate::Requests(instances) => instances.as_mut_slice(),
@@ -127,7 +131,7 @@ impl EndpointFate {
 }
 
 /// Returns the fates of the endpoints under a name, in their order, from the fates of the instances.
-pub(super) fn of_endpoints(
+pub(super) fn endpoint_fates(
     wanted: &WantedInstances,
     owner: &Owner,
     instances: &InstanceFates,
@@ -139,14 +143,14 @@ pub(super) fn of_endpoints(
     let marks = Marks { service: wanted.holder.clone(), pod: None }.write(owner);
     let mut fates = Vec::new();
     for endpoint in template.published.read_endpoints() {
-        let fit = template.fit(endpoint, &marks, owner.cluster.region());
+        let derived = template.instances_of(endpoint, &marks, owner.cluster.region());
         let mut requested = Vec::new();
-        for (identity, _) in &fit.instances {
+        for (identity, _) in &derived.instances {
             requested.extend(instances.get(&identity.new_id(owner, &wanted.holder)).cloned());
         }
         fates.push(if requested.is_empty() {
             EndpointFate::without_instance(endpoint, template.claims, || {
-                let reason = fit.held_back.first().or(maximum).cloned();
+                let reason = derived.held_back.first().or(maximum).cloned();
                 reason.unwrap_or_else(|| Reason::RecordTypeMismatch {
                     records: template.kind.to_string(),
                     addresses: join(endpoint.addresses(), ", "),
@@ -169,7 +173,8 @@ impl Plan {
 
     /// Records the reason why a new instance is not registered.
     pub(super) fn record_left_out(&mut self, place: &Place, id: &str, reason: &Reason) {
-        for fate in self.fates.iter_mut().flat_map(|fates| fates.of_id(&place.key, id)) {
+        for fate in self.fates.iter_mut().flat_map(|fates| fates.fates_of_instance(&place.key, id))
+        {
             *fate = InstanceFate::LeftOut(reason.clone());
         }
     }
@@ -184,7 +189,9 @@ impl Plan {
             }
             change => {
                 let id = change.instance().unwrap_or_default();
-                for fate in self.fates.iter_mut().flat_map(|fates| fates.of_id(&place.key, id)) {
+                for fate in
+                    self.fates.iter_mut().flat_map(|fates| fates.fates_of_instance(&place.key, id))
+                {
                     *fate = InstanceFate::registered(id, Some(reason));
                 }
             }
@@ -192,9 +199,9 @@ impl Plan {
     }
 }
 
-/// One Service under one name.
+/// A name that a Service claims, with the fate of each of its endpoints there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct NameWithFates {
     pub place: Place,
     /// The kind of the Cloud Map service, if that exists.
     pub kind: Option<ServiceKind>,
@@ -204,9 +211,13 @@ pub struct Found {
     pub remarks: Vec<String>,
 }
 
-/// The names of a Service with the fates of its endpoints, as `plan` has recorded them. Its endpoints must have been
-/// read.
-pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+/// Returns the names of a Service with the fates of its endpoints, as `plan` has recorded them. The endpoints must have
+/// been read.
+pub fn names_with_fates(
+    observation: &Observation,
+    plan: &Plan,
+    service: &ServiceRef,
+) -> Vec<NameWithFates> {
     let Some(published) = observation.desired.services.get(service) else { return Vec::new() };
     let Ok(claims) = &published.claims else { return Vec::new() };
     let mut names = Vec::new();
@@ -223,7 +234,7 @@ pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Ve
             .zip(&fates)
             .map(|(endpoint, fate)| line(observation, plan, &place, endpoint, fate));
         let kind = observation.registry.services.get(key).map(|service| service.kind);
-        names.push(Found {
+        names.push(NameWithFates {
             kind,
             is_holder: observation.holders.holds(key, service),
             endpoints: lines.collect(),
@@ -253,12 +264,12 @@ fn line(
 ) -> EndpointLine {
     let facts = match fate {
         EndpointFate::Requests(instances) => {
-            instances.iter().map(|instance| Fact::of_instance(plan, place, instance)).collect()
+            instances.iter().map(|instance| Fact::about_request(plan, place, instance)).collect()
         }
         EndpointFate::RequestsNone(reason) => {
             let mut facts = Vec::new();
             for id in registered_at(observation, &place.key, endpoint) {
-                facts.push(Fact::of_registered(plan, place, id, reason.held_back()));
+                facts.push(Fact::about_registered(plan, place, id, reason.held_back()));
             }
             if facts.is_empty() {
                 facts.push(Fact::not_registered(reason.fate(), reason));
@@ -317,17 +328,17 @@ impl Fact {
     }
 
     /// The fact about an instance that an endpoint requests.
-    fn of_instance(plan: &Plan, place: &Place, instance: &InstanceFate) -> Self {
+    fn about_request(plan: &Plan, place: &Place, instance: &InstanceFate) -> Self {
         match instance {
             InstanceFate::LeftOut(reason) => Self::not_registered(Fate::LeftOut, reason),
             InstanceFate::Registered { id, held_back } => {
-                Self::of_registered(plan, place, id, held_back.as_ref())
+                Self::about_registered(plan, place, id, held_back.as_ref())
             }
         }
     }
 
     /// The fact about an instance that has this id or gets it, with its planned change.
-    fn of_registered(plan: &Plan, place: &Place, id: &str, held_back: Option<&Reason>) -> Self {
+    fn about_registered(plan: &Plan, place: &Place, id: &str, held_back: Option<&Reason>) -> Self {
         for change in plan.changes.values().flatten().filter(|change| change.place() == place) {
             let displaced = change.exchange().filter(|exchange| exchange.newcomer == id);
             if displaced.is_none() && change.instance() != Some(id) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Change, ChangesByService, Stage};
 use super::claims::Holders;
 use super::namespaces::keys_to_choose_from;
-use super::observation::{Look, Observation};
+use super::observation::{Observation, PlanPhase};
 use crate::guard::Extent;
 use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
 
@@ -20,22 +20,22 @@ pub struct RereadScope {
     pub keys: BTreeSet<ServiceKey>,
     /// The Services of the group, and those in the marks of instances to remove, with their endpoints.
     pub services: BTreeSet<ServiceRef>,
-    /// Whether the entries of these Cloud Map services must also have been listed in this run.
+    /// Whether the settings of these Cloud Map services must also have been listed in this run.
     pub with_entries: bool,
 }
 
 impl RereadScope {
     /// The data that the changes of a group of `services` depend on.
     ///
-    /// The Cloud Map services of the changes are not enough. If a renamed web is registered under its new name, it has
-    /// only removals left, all under its old name. Whether they may be made depends on its instances under the new
-    /// name, so all names that it holds are read.
+    /// The Cloud Map services of the changes are not enough. Once a renamed web is registered under its new name, only
+    /// removals under its old name remain. They depend on the instances under the new name, so all names that web holds
+    /// are read.
     pub fn of<'s, 'a>(
         holders: &Holders,
         services: impl IntoIterator<Item = &'s ServiceRef>,
         changes: impl Iterator<Item = &'a Change> + Clone,
     ) -> Self {
-        let marked = changes.clone().filter_map(Change::loses);
+        let marked = changes.clone().filter_map(Change::losing_service);
         let services: BTreeSet<ServiceRef> =
             services.into_iter().cloned().chain(marked.cloned()).collect();
         let changed = changes.map(|change| change.place().key.clone());
@@ -47,8 +47,8 @@ impl RereadScope {
         Self { keys, services, with_entries: false }
     }
 
-    /// The data that these changes of a group depend on. In a targeted sync it includes the Services with instances
-    /// under the names under which the group registers, since a registration may displace one of them.
+    /// The data that these changes of a group depend on. In a targeted sync it includes each Service with instances
+    /// under a name where the group registers, since a registration may displace such an instance.
     pub fn of_group<'a>(
         observation: &Observation,
         services: &BTreeSet<ServiceRef>,
@@ -107,12 +107,13 @@ impl RereadScope {
         let owner = observation.owner.clone();
         let rules = observation.rules.clone();
         let narrow = Observation::new(owner, rules, observation.now, registry);
-        Observation { extent: observation.extent, look: Look::Group, desired, ..narrow }
+        Observation { extent: observation.extent, phase: PlanPhase::Group, desired, ..narrow }
     }
 }
 
-/// Returns the Services whose endpoints and changes a run over `selection` needs: the selected Services, even if only
-/// their marks are left, and the holder of each name that one of them claims or has instances under without holding it.
+/// Returns the Services whose endpoints and changes a run over `selection` needs: the selected Services, including
+/// deleted ones that still have instances, and the holder of each name that a selected Service claims or has instances
+/// under without holding it.
 pub fn affected_by(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
     let holders = &observation.holders;
     let existing = observation.desired.services.keys().cloned();
@@ -136,42 +137,45 @@ pub fn affected_by(observation: &Observation, selection: &Selection) -> BTreeSet
     affected
 }
 
-/// Returns the additions that follow from what a process knows of Cloud Map, however old. It leaves out a Service with
-/// an addition that may not be needed: in one of several namespaces of a name, since instances under other names decide
-/// which one is meant, or in an unlisted Cloud Map service that was `seen`, since the run before may have created it.
+/// Returns the additions that are needed according to earlier reads of Cloud Map by this process, of any age. It
+/// excludes each Service with an addition that a new read may show to be wrong:
+///
+/// - The namespace is one of several with its name. Instances under other names decide which namespace is meant.
+/// - The Cloud Map service is in `seen`, but not listed. An earlier run may have created it.
 pub fn additions_from_memory(
     observation: &Observation,
     seen: &BTreeSet<ServiceKey>,
 ) -> ChangesByService {
     let undecided = keys_to_choose_from(observation, |_| true);
-    let is_sure = |change: &Change| {
+    let is_certain = |change: &Change| {
         let key = &change.place().key;
         let is_known = observation.registry.services.contains_key(key) || !seen.contains(key);
         is_known && !undecided.contains(key)
     };
     let mut additions = super::plan(observation).take_additions();
-    additions.retain(|_, changes| changes.iter().all(is_sure));
+    additions.retain(|_, changes| changes.iter().all(is_certain));
     additions
 }
 
-/// Whether each of these Services holds all names that it claims: every key has instances of ours, and all of these
-/// have its marks. Otherwise the claims of others to the name, or instances left under other names, matter and must be
-/// read.
+/// Whether each of these Services certainly holds all names that it claims: every key has instances of ours, and all of
+/// them have the marks of the Service. Otherwise other claims to the name, or instances under former names, matter to
+/// the plan and must be read.
 ///
-/// A message about shop/web has read shop/web alone. If shop/web claims `api`, and an older shop/cart does too, a plan
-/// on the one claim would register shop/web under `api`, and the next full sync would treat shop/web as the holder.
+/// The run for a message about shop/web has read only shop/web. If shop/web claims `api`, and an older shop/cart claims
+/// it too, a plan without the second claim would register shop/web under `api`. The next full sync would then treat
+/// shop/web as the holder.
 pub fn holds_names_exclusively(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
     let holders = &observation.holders;
     services.iter().all(|service| {
         let Some(keys) = holders.claims(service) else { return false };
-        let clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
+        let is_clear = !holders.is_unclear(service) && holders.denied(service).next().is_none();
         let is_alone = |key| observation.marked_services(key).all(|marked| marked == *service);
-        clear && keys.iter().all(|key| observation.has_ours(key) && is_alone(key))
+        is_clear && keys.iter().all(|key| observation.has_ours(key) && is_alone(key))
     })
 }
 
-// Groups the changes that are made together. Each Kubernetes Service is a group of its own, so that none waits for
-// another. Two Services are one group only if a removal of one depends on registrations of the other.
+// The groups of changes that are made together. Each Kubernetes Service is a group of its own, so that it does not wait
+// for any other Service. Two Services are in one group only if a removal of one depends on registrations of the other.
 
 /// Splits the changes of a plan into groups, in the order of the first Service of each.
 pub fn in_groups(changes: ChangesByService) -> Vec<ChangesByService> {
@@ -184,8 +188,8 @@ pub fn in_groups(changes: ChangesByService) -> Vec<ChangesByService> {
     grouped
 }
 
-/// Returns the number of the group of each Service that has changes, in their order. A chain of waits between two
-/// Services puts them in one group.
+/// Returns the group number of each Service that has changes, in the order of the Services. A chain of waits between
+/// two Services puts them in one group.
 ///
 /// Groups are synced concurrently. Say shop/web leaves `old` for `new`, and shop/cart takes over `old`. In a group of
 /// its own, shop/cart could read `new` before the group of shop/web has registered there, and the instances that
@@ -194,7 +198,7 @@ fn number_groups(changes: &ChangesByService) -> Vec<usize> {
     // Some of the awaited Services may have no changes.
     let mut joined: BTreeMap<&ServiceRef, Vec<&ServiceRef>> = BTreeMap::new();
     for (service, changes) in changes {
-        for awaited in changes.iter().flat_map(Change::awaits) {
+        for awaited in changes.iter().flat_map(Change::awaited_services) {
             joined.entry(service).or_default().push(awaited);
             joined.entry(awaited).or_default().push(service);
         }

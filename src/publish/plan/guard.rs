@@ -8,18 +8,18 @@
 //!                                                  └─────> notes, on instances of the held Services
 //! ```
 //!
-//! The guard judges the comparison of a run, on the instances that each Service had when the run began (`Baseline` in
-//! `loss`). So instances that the run has registered before reduce the loss, and so do instances that it finds later.
-//! If the verdict counts on registrations, all removals of the run wait until these were tried, and the guard judges
+//! The guard judges the comparison of a run against the instances that each Service had when the run began (`Baseline`
+//! in `loss`). So an instance that the run has registered before the verdict reduces the loss. If the verdict depends
+//! on registrations that are only planned, all removals of the run wait until these were tried, and the guard judges
 //! again.
 //!
 //! The memory of the guard is a note for each held Service, on one of that Service's own instances (`notes`). It is
 //! written once while the loss is held, after the additions of the run. It expires after six waits or three periods of
 //! the schedule, whichever is longer. A full sync that plans no such loss removes it.
 //!
-//! Why each Service has its own note: if one of 200 held Services had the note of all, a message about another Service
-//! would read no note, and 200 messages would carry out the loss. Why notes are removed when the pods are back: an
-//! accident half an hour later is a new loss.
+//! Why each Service has its own note: if the losses of 200 Services were noted on one of them, a message about another
+//! Service would not read the note, and 200 messages would carry out the loss. Why a note is removed when the pods are
+//! back: an accident half an hour later is a new loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use super::change::Change;
 use super::loss::{Offset, count_instances, losses};
 use super::notes::{NoteChanges, instances_of, removes_note, sightings};
-use super::observation::{Look, Observation, Plan};
+use super::observation::{Observation, Plan, PlanPhase};
 use super::reason::Reason;
 use super::unread;
 use crate::guard::{
@@ -58,9 +58,9 @@ fn measure(observation: &Observation) -> LossBase {
     }
 }
 
-/// The Services whose names no other Service gets, since the guard holds their instances. Once the wait is over, a full
-/// sync lets the loss pass, and the name goes to the next Service. The old instances then stay until that Service has
-/// one.
+/// The Services whose names no other Service gets, since the guard holds their instances. After the wait a full sync
+/// lets the loss pass, and the name goes to the next claimant. The old instances stay until that Service has an
+/// instance.
 pub fn held_services(observation: &Observation) -> BTreeSet<ServiceRef> {
     let mut held = sightings(observation);
     held.retain(|_, sighting| match observation.extent {
@@ -74,11 +74,11 @@ pub fn held_services(observation: &Observation) -> BTreeSet<ServiceRef> {
 /// Whether the guard would hold removals of a judged plan if every registration failed. Cloud Map can refuse
 /// registrations that offset a loss, so the removals wait until all were tried, and are then judged again.
 pub fn depends_on_additions(observation: &Observation, plan: &Plan) -> bool {
-    if observation.look != Look::Comparison || observation.extent == Extent::Part {
+    if observation.phase != PlanPhase::Comparison || observation.extent == Extent::Part {
         return false;
     }
     let gross = losses(observation, plan, Offset::Nothing);
-    measure(observation).is_past(&circumstances(observation), &gross)
+    measure(observation).exceeds_limits(&circumstances(observation), &gross)
 }
 
 /// Takes the removals that the guard holds out of a finished plan, and adds the reason.
@@ -87,10 +87,10 @@ pub fn depends_on_additions(observation: &Observation, plan: &Plan) -> bool {
 /// deregisters 200, which is no loss. If Cloud Map then refuses 150 of the registrations, the removals lose 150. So
 /// such a plan is judged again when its registrations are done, on the instances that each Service had before the run.
 pub fn apply_guard(observation: &Observation, plan: &mut Plan) {
-    let offset = match observation.look {
-        Look::Comparison => Offset::Planned,
-        Look::AfterAdditions => Offset::Made,
-        Look::Group => return,
+    let offset = match observation.phase {
+        PlanPhase::Comparison => Offset::Planned,
+        PlanPhase::AfterAdditions => Offset::Made,
+        PlanPhase::Group => return,
     };
     let measure = measure(observation);
     let losses = losses(observation, plan, offset);
@@ -102,7 +102,7 @@ pub fn apply_guard(observation: &Observation, plan: &mut Plan) {
     let is_held = |service: &ServiceRef| {
         verdict.as_ref().is_some_and(|verdict| verdict.held.contains_key(service))
     };
-    leave_kept_names(observation, is_held, plan);
+    postpone_under_kept_names(observation, is_held, plan);
     let mut without_note = BTreeSet::new();
     if measure.extent != Extent::Part {
         let notes = NoteChanges::new(observation, plan, &held);
@@ -113,57 +113,58 @@ pub fn apply_guard(observation: &Observation, plan: &mut Plan) {
         // loss.
         let is_final = verdict.is_some() || !depends_on_additions(observation, plan);
         if is_final && measure.unread == 0 {
-            notes.take_all_off(|service| !is_held(service), plan);
+            notes.remove_all(|service| !is_held(service), plan);
         }
     }
     if let Some(verdict) = verdict {
         keep_names(observation, &verdict.held, plan);
         let status = Arc::new(GuardStatus { without_note, ..verdict.status(run) });
         hold_back(&held, &status, plan);
-        // A loss within the limits that is left to the full sync needs no decision by a person.
-        let is_left =
+        // A loss within the limits that waits for the next full sync needs no decision by a person.
+        let waits_for_full_sync =
             status.verdict.state == GuardState::LeftToFullSync && !status.exceeds_limits();
-        plan.guard = (!is_left).then_some(status);
+        plan.guard = (!waits_for_full_sync).then_some(status);
     }
 }
 
-/// Takes the held removals out of a plan. If a part of a Service's loss passes, the instance with its note is among
-/// those that stay.
+/// Takes the held removals out of a plan. If a part of a Service's loss passes, the instance with the note stays.
 fn take_held(observation: &Observation, verdict: &Verdict, plan: &mut Plan) -> Vec<Change> {
     let passed = |service: &ServiceRef| verdict.passed.get(service).map_or(0, |loss| loss.lost);
     let mut may_go: BTreeMap<ServiceRef, usize> =
         verdict.held.keys().map(|service| (service.clone(), passed(service))).collect();
     let is_held = |change: &Change| {
-        let Some(left) = change.loses().and_then(|service| may_go.get_mut(service)) else {
+        let Some(remaining) = change.losing_service().and_then(|service| may_go.get_mut(service))
+        else {
             return false;
         };
-        let passes = *left > 0 && !removes_note(observation, change);
-        *left -= usize::from(passes);
+        let passes = *remaining > 0 && !removes_note(observation, change);
+        *remaining -= usize::from(passes);
         !passes
     };
     plan.take(is_held).into_iter().map(|(_, change)| change).collect()
 }
 
-/// Leaves removals under a name that is kept for a Service to the next full sync, if the guard no longer holds that
-/// Service. No claimant of the name is compared in this run, so none would be registered before the name is empty. The
-/// run takes the note off, and in the next one the name has a holder.
+/// Postpones removals under a name that is kept for a Service, if the guard no longer holds that Service. The name has
+/// no holder in this run, so no claimant would be registered before the name is empty. This run removes the note, and
+/// the next full sync gives the name to a claimant.
 ///
 /// Say the guard holds the losses of shop/web, which is deleted, and of shop/cart, and shop/new claims `web`. If the
 /// pods of shop/cart come back, the loss of shop/web alone is within the limits.
-fn leave_kept_names(
+fn postpone_under_kept_names(
     observation: &Observation,
     is_held: impl Fn(&ServiceRef) -> bool,
     plan: &mut Plan,
 ) {
-    let is_left = |change: &Change| {
+    let is_postponed = |change: &Change| {
         let kept_for = observation.holders.kept_for(&change.place().key);
-        kept_for.is_some_and(|service| change.loses() == Some(service) && !is_held(service))
+        kept_for
+            .is_some_and(|service| change.losing_service() == Some(service) && !is_held(service))
     };
-    plan.leave(is_left, "until the next full sync gives the name to another Service");
+    plan.postpone(is_postponed, "until the next full sync gives the name to another Service");
 }
 
-/// Plans the notes of the losses that this run is the first to see. A confirmed loss is noted as if first seen a whole
-/// wait ago, on an instance that the plan removes: if the run is cut short, the next run lets the rest of the loss pass
+/// Plans the notes of the losses that this run is the first to see. A confirmed loss gets a note whose wait is already
+/// over, on an instance that the plan removes: if the run is cut short, the next run lets the rest of the loss pass
 /// too. Returns the held Services that have no room for a note.
 fn add_notes(
     observation: &Observation,
@@ -173,18 +174,18 @@ fn add_notes(
     plan: &mut Plan,
 ) -> BTreeSet<ServiceRef> {
     let Observation { rules, now, .. } = observation;
-    let of_one = |service: &ServiceRef, loss: &Loss, first_seen| {
+    let note_for = |service: &ServiceRef, loss: &Loss, first_seen| {
         SightingNote::of(&Losses::from([(service.clone(), *loss)]), first_seen)
     };
     let is_confirmed = verdict.state == GuardState::Confirmed;
     let own = instances_of(observation, |service| {
         verdict.new.contains(service) || is_confirmed && verdict.passed.contains_key(service)
     });
-    let of = |service: &ServiceRef| own.get(service).map_or(&[][..], Vec::as_slice);
+    let instances = |service: &ServiceRef| own.get(service).map_or(&[][..], Vec::as_slice);
     let mut without_note = BTreeSet::new();
     for service in &verdict.new {
-        let note = of_one(service, &verdict.held[service], *now);
-        if !notes.add(service, of(service), &note, |at| notes.stays(at), plan) {
+        let note = note_for(service, &verdict.held[service], *now);
+        if !notes.add(service, instances(service), &note, |at| notes.stays(at), plan) {
             without_note.insert(service.clone());
         }
     }
@@ -195,8 +196,8 @@ fn add_notes(
                 sighting.age(rules.guard, *now) == Age::Ripe && sighting.left <= loss.left
             });
             if !is_ripe && loss.lost > 1 {
-                let note = of_one(service, loss, ripe);
-                notes.add(service, of(service), &note, |at| notes.is_removed(at), plan);
+                let note = note_for(service, loss, ripe);
+                notes.add(service, instances(service), &note, |at| notes.is_removed(at), plan);
             }
         }
     }
@@ -206,8 +207,8 @@ fn add_notes(
 /// Keeps the names of the held Services from others. If another Service has no instance under such a name, its
 /// registrations there are held back until the loss is decided.
 ///
-/// If shop/new claims `web` while the 200 pods of shop/web seem to be gone, the accident that the guard should contain
-/// would lead callers of `web` to other pods.
+/// Say the 200 pods of shop/web seem to be gone, and shop/new claims `web` too. Without this rule clients of `web`
+/// would reach the pods of shop/new, which is the kind of accident that the guard should contain.
 fn keep_names(observation: &Observation, held: &Losses, plan: &mut Plan) {
     for key in observation.registry.services.keys() {
         let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
@@ -246,8 +247,8 @@ impl Plan {
         status.without_note.extend(services);
         let status = Arc::new(status);
         for line in &mut self.held_back {
-            if let Reason::Guard { status: of_line, .. } = &mut line.reason {
-                *of_line = status.clone();
+            if let Reason::Guard { status: reported, .. } = &mut line.reason {
+                *reported = status.clone();
             }
         }
         self.guard = Some(status);
@@ -258,7 +259,7 @@ impl Plan {
 fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     let mut stay: BTreeMap<(&ServiceRef, &Place), Vec<&Change>> = BTreeMap::new();
     for change in held {
-        if let Some(service) = change.loses() {
+        if let Some(service) = change.losing_service() {
             stay.entry((service, change.place())).or_default().push(change);
         }
     }

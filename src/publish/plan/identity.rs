@@ -1,8 +1,8 @@
-//! The identity of an instance in a Cloud Map service, the id of a new instance, and the attributes that register an
-//! instance of ours again, with Cloud Map's limits for attributes.
+//! The identity of an instance in a Cloud Map service, the id of a new instance, and the attributes that a rewrite of
+//! our instance sends, with Cloud Map's limits for attributes.
 //!
-//! The probable owner of a foreign instance is for reports and remarks, and for adoptions, which leave out instances
-//! that ECS may have registered. Only [`Owner::owns`] decides whether this function may change an instance.
+//! The likely owner of a foreign instance appears in reports and remarks. Adoptions exclude instances that ECS may have
+//! registered. Only [`Owner::owns`] decides whether this function may change an instance.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,8 +24,8 @@ pub struct Identity {
     pub ipv6: Option<Ipv6Addr>,
     /// `None` except in HTTP and SRV services.
     pub port: Option<u16>,
-    /// The Service's port that leads to an exported instance: two ports of a Service may lead to one port of a pod.
-    /// Boxed, since most instances have none, and a plan has an identity for each instance.
+    /// The Service's port that leads to an exported instance, since two ports of a Service may lead to one port of a
+    /// pod. Boxed to save memory: a plan has an identity for each instance, and most have no such port.
     pub service_port: Option<Box<PortOfService>>,
 }
 
@@ -80,15 +80,15 @@ pub fn hash_of(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
 
-/// Whether this function sets and repairs an attribute of its instances. A mark lists the attributes from annotations.
-/// All other attributes were added by hand.
+/// Whether this function sets and repairs an attribute of its instances. A mark lists the attributes that came from
+/// annotations. All other attributes were added by hand.
 pub(super) fn is_managed(key: &str, present: &Attributes) -> bool {
-    let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
-    let annotated =
+    let is_aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
+    let is_annotated =
         present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|listed| listed == key));
-    let exported = Flow::Exports.is_of(present) && is_written(key);
-    let place = [AVAILABILITY_ZONE, REGION].contains(&key);
-    aws || annotated || exported || place || attributes::is_known_mark(key)
+    let is_exported = Flow::Exports.is_of(present) && is_written(key);
+    let is_location = [AVAILABILITY_ZONE, REGION].contains(&key);
+    is_aws || is_annotated || is_exported || is_location || attributes::is_known_mark(key)
 }
 
 /// Cloud Map's limits for the attributes of an instance, and the longest note of the guard with its key.
@@ -97,8 +97,8 @@ const MAX_CHARACTERS: usize = 5000;
 const NOTE_CHARACTERS: usize = 60;
 
 impl Attributes {
-    /// The attributes to register in place of these. `RegisterInstance` replaces the whole map, so attributes added by
-    /// hand are sent again.
+    /// The attributes of a rewrite: the wanted ones, and the present ones that were added by hand. `RegisterInstance`
+    /// replaces the whole map, so attributes that are not sent again would be lost.
     #[must_use]
     pub fn carry_over(&self, wanted: &Self) -> Self {
         let others = self.iter().filter(|(key, _)| !is_managed(key, self));
@@ -137,10 +137,10 @@ impl Attributes {
         is_too_long.then(|| format!("{size} characters of attributes, and Cloud Map allows 5,000"))
     }
 
-    /// The probable owner of an instance that is not ours.
+    /// The likely owner of an instance that is not ours.
     pub fn likely_owner(&self, id: &str) -> Foreign {
         let has = |prefix: &str| self.keys().any(|key| key.starts_with(prefix));
-        let mcs = self
+        let is_of_mcs = self
             .get("K8S_CONTROLLER")
             .is_some_and(|controller| controller.starts_with(MCS_CONTROLLER));
         if Flow::of(self) == Some(Flow::Exports) {
@@ -149,7 +149,7 @@ impl Attributes {
             Foreign::OtherCluster
         } else if self.is_of_ecs(id) {
             Foreign::Ecs
-        } else if mcs {
+        } else if is_of_mcs {
             Foreign::McsController
         } else if has("appmesh.k8s.aws/") {
             Foreign::AppMesh
@@ -159,9 +159,8 @@ impl Attributes {
     }
 
     /// Whether ECS registered the instance, judged by its id and attributes. Not all tasks have the `ECS_` keys of
-    /// their service. A UUID as the id is a sure sign only together with the zone and Region that ECS writes for each
-    /// task, which instances of ours have, too. An instance with marks is never ECS's: an annotation may give a pod the
-    /// keys of a task.
+    /// their service. A UUID as the id identifies a task only together with the zone and Region that ECS writes for
+    /// each task. An instance with marks never belongs to ECS, since an annotation may give a pod the keys of a task.
     pub fn is_of_ecs(&self, id: &str) -> bool {
         if self.has_marks() {
             return false;
@@ -173,8 +172,8 @@ impl Attributes {
             || has(AVAILABILITY_ZONE) && has(REGION) && self.may_be_of_ecs(id)
     }
 
-    /// Whether ECS may have registered the instance: its id is a UUID. The ids of tasks were UUIDs for years, but other
-    /// tools may use them, too.
+    /// Whether ECS may have registered the instance: its id is a UUID, as the ids of tasks were for years. Other tools
+    /// may use UUIDs, too.
     pub fn may_be_of_ecs(&self, id: &str) -> bool {
         is_uuid(id) && !self.has_marks()
     }

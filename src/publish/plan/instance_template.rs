@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use super::identity::Identity;
-use super::names::{NamePermit, SetBy};
+use super::names::{MaximumSource, NameLimits};
 use super::reason::Reason;
 use crate::clusterset::attributes;
 use crate::error::{printable, shorten_to};
@@ -16,7 +16,7 @@ use crate::model::{
     join_or, without_leading_zeros,
 };
 
-/// The longest list of ports in a report, in characters.
+/// The largest number of ports in a report, and the longest list of them in characters.
 const MOST_PORTS: usize = 300;
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
@@ -28,7 +28,7 @@ pub struct InstanceTemplate<'a> {
     pub published: &'a PublishedService,
     pub claims: &'a Claims,
     /// The addresses that may be published, and the allowed maximum of instances.
-    pub permit: NamePermit<'a>,
+    pub limits: NameLimits<'a>,
 }
 
 /// The reason why an instance cannot be derived, and its addresses.
@@ -47,35 +47,40 @@ pub struct EndpointInstances {
 
 impl InstanceTemplate<'_> {
     /// Returns the instances of an endpoint, one for each port if ports distinguish instances. An instance of an
-    /// annotated Service has both address families if the records have both. `marks` are the Service's.
-    pub fn fit(&self, endpoint: &Endpoint, marks: &Attributes, region: &str) -> EndpointInstances {
-        let (publishable, mut fit) = self.publishable(endpoint);
+    /// annotated Service has both address families if the records have both. `marks` are the marks of the Service.
+    pub fn instances_of(
+        &self,
+        endpoint: &Endpoint,
+        marks: &Attributes,
+        region: &str,
+    ) -> EndpointInstances {
+        let (publishable, mut derived) = self.publishable(endpoint);
         if publishable.addresses().next().is_none() {
-            return fit;
+            return derived;
         }
         let instances = match &self.published.export {
             Some(exported) => self.exported(exported, endpoint, &publishable, region),
             None => self.annotated(endpoint, &publishable, region),
         };
         let pod = endpoint.pod.as_deref().map(|pod| (POD, pod));
-        let are_all_allowed = fit.held_back.is_empty();
+        let are_all_allowed = derived.held_back.is_empty();
         for instance in instances {
             match instance {
                 Ok(mut attributes) => {
                     attributes.extend(marks.iter().chain(pod));
                     let identity = Identity::of(&attributes, self.distinguishes_ports());
-                    fit.instances.push((identity, attributes));
+                    derived.instances.push((identity, attributes));
                 }
                 Err((reason, mut addresses)) => {
-                    // If another address must not be published, an address that the records cannot carry keeps no
-                    // instance.
+                    // An instance registered for one of these addresses stays. But if another address of the endpoint
+                    // must not be published, an address that the records cannot carry keeps no instance.
                     addresses.retain(|address| are_all_allowed || self.carries(*address));
-                    fit.held_back.push(reason);
-                    fit.unclear.extend(addresses);
+                    derived.held_back.push(reason);
+                    derived.unclear.extend(addresses);
                 }
             }
         }
-        fit
+        derived
     }
 
     /// The attributes without marks of an annotated Service's instances, one at each port.
@@ -103,7 +108,8 @@ impl InstanceTemplate<'_> {
             Ok(attributes)
         };
         let all = self.ports(endpoint).into_iter().map(at_port);
-        all.map(|fit| fit.map_err(|reason| (reason, publishable.addresses().collect()))).collect()
+        all.map(|instance| instance.map_err(|reason| (reason, publishable.addresses().collect())))
+            .collect()
     }
 
     /// The attributes without marks of an exported Service's instances, one at each address and port.
@@ -132,26 +138,26 @@ impl InstanceTemplate<'_> {
             .collect()
     }
 
-    /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
-    /// do not have is reported only if the endpoint has no allowed one.
+    /// The addresses of an endpoint that may be published, and the reasons for the others. A denied address of a family
+    /// that the records do not have is reported only if the endpoint has no address that may be published.
     fn publishable(&self, endpoint: &Endpoint) -> (Identity, EndpointInstances) {
-        let is_allowed = |address: IpAddr| is_publishable(address) && self.permit.allows(address);
+        let is_allowed = |address: IpAddr| is_publishable(address) && self.limits.allows(address);
         let ipv4 = endpoint.ipv4.filter(|address| is_allowed((*address).into()));
         let ipv6 = endpoint.ipv6.filter(|address| is_allowed((*address).into()));
         let has_none = ipv4.is_none() && ipv6.is_none();
-        let refused = endpoint.addresses().filter(|address| {
-            let is_refused = is_publishable(*address) && !self.permit.allows(*address);
-            is_refused && (has_none || self.carries(*address))
+        let denied = endpoint.addresses().filter(|address| {
+            let is_denied = is_publishable(*address) && !self.limits.allows(*address);
+            is_denied && (has_none || self.carries(*address))
         });
-        let refused = refused
-            .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
+        let denied = denied
+            .map(|address| Reason::AddressNotAllowed { address, ranges: self.limits.ranges() });
         let malformed = endpoint.malformed.iter().map(|no_address| match no_address {
             NoAddress::Malformed(text) => Reason::AddressMalformed(text.clone()),
             NoAddress::HostName(_) => Reason::AddressTypeFqdn,
         });
         let never = endpoint.addresses().filter(|address| !is_publishable(*address));
         let never = never.map(Reason::NotPublishable);
-        let held_back = malformed.chain(never).chain(refused).collect();
+        let held_back = malformed.chain(never).chain(denied).collect();
         let text = endpoint.malformed.as_ref().map(NoAddress::as_str);
         let meant = text.and_then(without_leading_zeros);
         let unclear = meant.into_iter().map(IpAddr::V4).collect();
@@ -160,9 +166,9 @@ impl InstanceTemplate<'_> {
     }
 
     /// The smaller of the annotated and the allowed maximum of instances, with its source.
-    pub fn maximum(&self) -> Option<(usize, SetBy)> {
-        let annotated = self.claims.maximum.map(|count| (count, SetBy::Annotation));
-        let allowed = self.permit.maximum().map(|count| (count, SetBy::NamePolicy));
+    pub fn maximum(&self) -> Option<(usize, MaximumSource)> {
+        let annotated = self.claims.maximum.map(|count| (count, MaximumSource::Annotation));
+        let allowed = self.limits.maximum().map(|count| (count, MaximumSource::NamePolicy));
         annotated.into_iter().chain(allowed).min()
     }
 

@@ -1,7 +1,7 @@
 //! The loss of each Kubernetes Service: how many fewer of our instances would be registered for it in all of Cloud Map.
 //! New registrations offset removals, so a rolling restart and a rename lose nothing. An instance that passes to
-//! another Service in place can still be discovered, so it is no loss of the former Service. A removal that waits for a
-//! registration which this run does not make counts in the run that carries it out.
+//! another Service in place can still be discovered, so it is no loss of the former Service. If a removal waits for a
+//! registration that this run does not make, it counts in the run that carries it out.
 //!
 //! All losses of a run are measured on the instances that each Service had when the run began, the [`Baseline`].
 
@@ -53,7 +53,7 @@ impl Baseline {
     }
 }
 
-/// The instances of the cluster; in a targeted sync, those of the Services that the sync covers.
+/// The number of our instances of the cluster. In a targeted sync, only the instances of the Services that it covers.
 pub fn count_instances(observation: &Observation) -> usize {
     let affected = &observation.affected;
     let extent = observation.extent;
@@ -63,7 +63,7 @@ pub fn count_instances(observation: &Observation) -> usize {
         let marked = observation.count_marked(key).into_iter();
         let marked = marked.filter(|(service, _)| counts(service));
         let marked: usize = marked.map(|(_, count)| count).sum();
-        // Some instances that an earlier run read may be gone since.
+        // Other writers may have removed instances since the earlier run that read them.
         let is_old = service.read_before.is_some();
         let most = usize::try_from(service.instance_count).ok().filter(|_| is_old);
         marked.min(most.unwrap_or(usize::MAX))
@@ -75,8 +75,8 @@ pub fn count_instances(observation: &Observation) -> usize {
 #[derive(Default)]
 struct LossTally {
     present: usize,
-    gone: usize,
-    came: usize,
+    removed: usize,
+    added: usize,
     passed_on: usize,
 }
 
@@ -87,7 +87,7 @@ pub enum Offset {
     Planned,
     /// None of them.
     Nothing,
-    /// None of them, since all that are possible in this run were tried.
+    /// None of them, since all registrations of the run were tried and are counted as present instances.
     Made,
 }
 
@@ -106,18 +106,18 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
         }
     };
     for change in plan.changes.values().flatten() {
-        if let Some(loser) = change.loses()
+        if let Some(loser) = change.losing_service()
             && offset.counts(change, plan)
         {
-            tally(Some(loser.clone()), |tally| &mut tally.gone);
+            tally(Some(loser.clone()), |tally| &mut tally.removed);
         }
         match change {
             Change::Register { attributes, .. } if is_planned => {
-                tally(marked(attributes), |tally| &mut tally.came);
+                tally(marked(attributes), |tally| &mut tally.added);
             }
             // The addition and the removal are one call.
             Change::Rewrite { attributes, exchange: Some(_), .. } => {
-                tally(marked(attributes), |tally| &mut tally.came);
+                tally(marked(attributes), |tally| &mut tally.added);
             }
             Change::Rewrite { place, instance, attributes, .. } if is_planned => {
                 let before = observation.registry.instance(&place.key, instance);
@@ -125,37 +125,36 @@ pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses 
                 let after = marked(attributes);
                 if before != after {
                     tally(before, |tally| &mut tally.passed_on);
-                    tally(after, |tally| &mut tally.came);
+                    tally(after, |tally| &mut tally.added);
                 }
             }
             _ => {}
         }
     }
     let losses = tallies.into_iter().filter_map(|(service, tally)| {
-        let LossTally { present, gone, came, passed_on } = tally;
+        let LossTally { present, removed, added, passed_on } = tally;
         let before = match &observation.baseline {
             Some(baseline) => baseline.before.get(&service).copied().unwrap_or_default(),
             None => present,
         };
-        let lost = (before + gone).checked_sub(present + came).filter(|lost| *lost > 0)?;
-        let left = (present + came).saturating_sub(gone + passed_on);
+        let lost = (before + removed).checked_sub(present + added).filter(|lost| *lost > 0)?;
+        let left = (present + added).saturating_sub(removed + passed_on);
         let was_read = observation.desired.was_read(&service);
         // A full sync reports a loss that it could not note.
         let has_room =
-            observation.extent != Extent::Part || notes::is_room_for(observation, &service);
+            observation.extent != Extent::Part || notes::has_room_for_note(observation, &service);
         Some((service, Loss { lost, left, was_read, has_room }))
     });
     losses.collect()
 }
 
 impl Offset {
-    /// Whether a removal counts: it waits for nothing, or its wait may end in this run. When all registrations were
-    /// tried, only removals that wait for nothing count; the others are judged in the run in which their wait has
-    /// ended.
+    /// Whether a removal counts: it waits for nothing, or its wait may end in this run. After the registrations, only
+    /// removals that wait for nothing count. The others are judged in the run that carries them out.
     fn counts(self, removal: &Change, plan: &Plan) -> bool {
         let waits = removal.waits_for().is_some();
         let is_awaited = |service| registers(service, plan);
-        !waits || self != Self::Made && removal.awaits().into_iter().any(is_awaited)
+        !waits || self != Self::Made && removal.awaited_services().into_iter().any(is_awaited)
     }
 }
 

@@ -16,19 +16,19 @@
 //!   name wants, and matches ours with them by `identity`. `compare` finds the differences.
 //! - Cloud Map services: `services` creates and updates them. A service that is `unread` is never treated as empty.
 //! - Instances of other owners: `neighbours` compares ours with them.
-//! - Removals: `removals` decides which instances leave, why, and what each removal waits for. `permit` has the
-//!   instances that a run may take away.
-//! - `group` finds the Services whose changes are made together. `refusals` has the changes that Cloud Map refused and
-//!   that are not sent again yet.
+//! - Removals: `removals` decides which instances to remove, with the reason and the wait of each removal. `permit` has
+//!   the instances that a run may remove or adopt.
+//! - `group` finds the Services whose changes are made together. `refusals` remembers the permanent refusals of Cloud
+//!   Map.
 //! - `orphans` counts the instances of clusters that are not configured.
-//! - `guard` judges the `loss` of each Service, and remembers it by `notes`.
+//! - `guard` judges the `loss` of each Service, and remembers a held loss by `notes`.
 //! - `aws` detects the names that belong to AWS's controller.
 //! - `adopt`, `purge` and `records` plan changes that no claim requests.
-//! - For people: the `fate` of each endpoint.
+//! - Explanations: `fate` records why each endpoint is registered or not.
 //!
-//! Every removal is decided twice. The comparison of everything that a run covers gives the [`Permits`] for the
-//! removals that the guard lets pass. Then each group plans again, on a read after its additions have ended. A removal
-//! is made if it has a permit, and if this second plan has it as well, without a wait.
+//! Every removal is decided twice. First, the comparison of all Services of a run gives [`Permits`] for the removals
+//! that the guard lets pass. Then each group plans again, on a read after its additions have ended. A removal is made
+//! if it has a permit, and if this second plan has it as well, without a wait.
 
 mod adopt;
 mod aws;
@@ -60,10 +60,10 @@ mod tests;
 pub mod unread;
 mod wanted;
 
-use aws::is_not_of_aws;
+use aws::check_not_of_aws;
 use compare::{Compared, Comparison, compare};
 use fate::Fates;
-use services::fits;
+use services::check_records_fit;
 use wanted::WantedInstances;
 
 use crate::model::{Place, ServiceRef};
@@ -75,13 +75,13 @@ pub use aws::place_of_aws;
 pub use capacity::{DEFAULT_NAMESPACE_QUOTA, Peak, peaks};
 pub use change::{Change, ChangesByService, Difference, Stage};
 pub use claims::Holders;
-pub use fate::{Found, found};
+pub use fate::{NameWithFates, names_with_fates};
 pub use group::{RereadScope, additions_from_memory, holds_names_exclusively, in_groups};
 pub use guard::depends_on_additions;
 pub use loss::Baseline;
 pub use names::rule;
 pub use notes::{removes_note, with_note};
-pub use observation::{Look, Observation, Plan, Unchanged};
+pub use observation::{Observation, Plan, PlanPhase, Unchanged};
 pub use orphans::Orphans;
 pub use permit::Permits;
 use purge::purge;
@@ -95,15 +95,15 @@ pub fn plan(observation: &Observation) -> Plan {
     plan_with(observation, None)
 }
 
-/// Returns the same plan as [`plan`], with a record of the fate of each endpoint of one Service.
-pub fn explained(observation: &Observation, service: &ServiceRef) -> Plan {
+/// Returns the same plan as [`plan`], and records the fate of each endpoint of one Service.
+pub fn plan_with_fates(observation: &Observation, service: &ServiceRef) -> Plan {
     plan_with(observation, Some(Fates::of(service)))
 }
 
 fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
     let mut plan = plan_before_guard(observation, fates);
     guard::apply_guard(observation, &mut plan);
-    if observation.look != Look::Group {
+    if observation.phase != PlanPhase::Group {
         plan.count_unread(observation);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
@@ -116,7 +116,7 @@ fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
 fn plan_before_guard(observation: &Observation, fates: Option<Fates>) -> Plan {
     let held_back = observation.holders.held_back(observation);
     let mut plan = Plan { held_back, fates, ..Plan::default() };
-    for service in &observation.left {
+    for service in &observation.left_to_full_sync {
         let service = service.clone();
         let reason = Reason::LeftToFullSync;
         plan.held_back.push(HeldBack { service, place: None, reason });
@@ -125,7 +125,7 @@ fn plan_before_guard(observation: &Observation, fates: Option<Fates>) -> Plan {
     removals::removals(observation, &compared, &mut plan);
     plan.count_foreign(observation);
     plan.restrict(observation.rules.policy);
-    capacity::fit(observation, &compared, &mut plan);
+    capacity::apply_capacity(observation, &compared, &mut plan);
     plan.create_services(observation);
     plan.keep_ttls_without_instances(observation);
     plan
@@ -140,12 +140,12 @@ impl Plan {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            let ready = is_not_of_aws(observation, key, holder);
-            let ready = ready.and_then(|()| fits(observation, key, holder));
-            match ready.and_then(|()| WantedInstances::of(observation, key, holder)) {
+            let checked = check_not_of_aws(observation, key, holder);
+            let checked = checked.and_then(|()| check_records_fit(observation, key, holder));
+            match checked.and_then(|()| WantedInstances::of(observation, key, holder)) {
                 Ok(mut wanted) => {
                     let fates = self.fates.as_ref();
-                    wanted.fates = fates.and_then(|fates| fates.of_instances(holder));
+                    wanted.fates = fates.and_then(|fates| fates.new_record(holder));
                     let mut comparison = compare(observation, key, wanted);
                     self.add_settings(observation, &place, holder, &mut comparison);
                     self.add_comparison(&place, holder, &mut comparison);
@@ -171,13 +171,13 @@ impl Plan {
 /// The purpose of a plan.
 #[derive(Clone, Copy, Debug)]
 pub enum Task<'a> {
-    /// Cloud Map is made to match the cluster.
+    /// Makes Cloud Map match the cluster.
     Sync,
-    /// Instances of other owners become ours.
+    /// Adopts instances of other owners.
     Adopt(&'a Adoption),
-    /// All our instances of a cluster are deregistered; the cluster may be gone.
+    /// Deregisters all our instances of a cluster, which need not exist any more.
     Purge(&'a DeregisterReason),
-    /// The records of a member are made equal to the wanted ones.
+    /// Writes and removes records of a member, so that they equal the wanted ones.
     Records(&'a WantedRecords),
 }
 

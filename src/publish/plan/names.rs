@@ -1,10 +1,11 @@
-//! A name in Cloud Map that a Service claims, and whether the Service may claim it.
+//! The key of each name that a Service claims, and the limits that `NAME_POLICY` sets for the claim.
 //!
-//! `NAME_POLICY` says which names each Service may claim, with which addresses and how many instances. Its rules only
-//! allow. The first rule for a cluster and Kubernetes namespace decides alone, and a Service without a rule may claim
-//! nothing. A claim that is not allowed holds no name, causes no conflict, and counts as ended.
+//! A rule of `NAME_POLICY` allows names, addresses and a number of instances; no rule denies anything. Only the first
+//! rule that matches the cluster and the Kubernetes namespace applies. If there are rules and none matches, the Service
+//! may claim nothing. A denied claim holds no name and causes no conflict, and its instances are removed.
 //!
-//! A name that repeats its namespace is claimed as it is, with a remark.
+//! A hostname can end in the name of its DNS namespace, such as `web.shop.local` in `shop.local`. Cloud Map then serves
+//! `web.shop.local.shop.local`. The claim is valid, and the report has a remark.
 
 use std::net::IpAddr;
 
@@ -27,7 +28,7 @@ impl Observation {
         reference: &NamespaceReference,
         name: &ServiceName,
     ) -> Result<ServiceKey, UnresolvedNamespace> {
-        let chosen = self.desired.namespaces.get(service).and_then(|of_names| of_names.get(name));
+        let chosen = self.desired.namespaces.get(service).and_then(|chosen| chosen.get(name));
         let chosen = chosen.and_then(|id| {
             let candidates = self.registry.candidates(reference);
             candidates.into_iter().find(|namespace| namespace.id == *id)
@@ -36,11 +37,15 @@ impl Observation {
         Ok(ServiceKey::new(namespace, name.as_str()))
     }
 
-    /// The limits for a Service under a name.
+    /// The limits of `NAME_POLICY` for a Service under a name.
     ///
     /// # Errors
     /// Returns the reason if the Service may not claim the name.
-    pub fn permit(&self, service: &ServiceRef, key: &ServiceKey) -> Result<NamePermit<'_>, Denial> {
+    pub fn name_limits(
+        &self,
+        service: &ServiceRef,
+        key: &ServiceKey,
+    ) -> Result<NameLimits<'_>, Denial> {
         let rule = rule(self, service)?;
         let namespace = self.registry.namespaces.get(&key.namespace);
         let allows =
@@ -51,12 +56,13 @@ impl Observation {
                 names: list(&rule.names),
                 places: list(&rule.cloud_map_namespaces),
             }),
-            rule => Ok(NamePermit { rule }),
+            rule => Ok(NameLimits { rule }),
         }
     }
 }
 
-/// The remark on a name that ends in the name of its DNS namespace. In an HTTP namespace any name will do.
+/// The remark on a name that ends in the name of its DNS namespace. An HTTP namespace has no DNS names, so it gets no
+/// remark.
 pub fn repeated_namespace(observation: &Observation, key: &ServiceKey) -> Option<Reason> {
     let namespace = observation.registry.namespaces.get(&key.namespace)?;
     if namespace.kind != NamespaceKind::Dns {
@@ -67,23 +73,23 @@ pub fn repeated_namespace(observation: &Observation, key: &ServiceKey) -> Option
 }
 
 words! {
-    /// The source of a maximum.
-    pub enum SetBy {
+    /// The setting or limit that a maximum of instances comes from.
+    pub enum MaximumSource {
         /// An annotation of the Service.
         Annotation = "max-instances of the Service",
         /// A rule of the installation's `NAME_POLICY`.
         NamePolicy = "maxInstances of NAME_POLICY",
-        /// The limit of the function for a name.
-        Name = "1,000 for a name",
-        /// The limit of the function for all names of a Service.
-        Service = "5,000 for all names of a Service",
+        /// The limit of the function for the instances under one name.
+        LimitPerName = "1,000 for a name",
+        /// The limit of the function for the instances of a Service under all its names.
+        LimitPerService = "5,000 for all names of a Service",
     }
 }
 
 /// The reason why a Service may not claim a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Denial {
-    /// No rule applies to its Kubernetes namespace, so it may claim nothing.
+    /// There are rules, and none applies to the Kubernetes namespace of the Service.
     #[error(
         "no rule of NAME_POLICY applies to Kubernetes namespace {namespace} of cluster {cluster}"
     )]
@@ -106,13 +112,13 @@ pub enum Denial {
     },
 }
 
-/// The limits for a Service under a name that it may claim.
+/// The limits of `NAME_POLICY` for a Service under a name that it may claim. Without a rule there are none.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NamePermit<'a> {
+pub struct NameLimits<'a> {
     rule: Option<&'a Rule>,
 }
 
-impl NamePermit<'_> {
+impl NameLimits<'_> {
     /// Whether an address may be published.
     pub fn allows(self, address: IpAddr) -> bool {
         self.rule.is_none_or(|rule| rule.allows_address(address))
@@ -123,7 +129,7 @@ impl NamePermit<'_> {
         identity.addresses().all(|address| self.allows(address))
     }
 
-    /// The allowed ranges of addresses, for a sentence.
+    /// The allowed address ranges, as text for a message.
     pub fn ranges(self) -> String {
         self.rule.and_then(|rule| rule.cidrs.as_ref()).map_or_else(String::new, |cidrs| list(cidrs))
     }
@@ -156,7 +162,7 @@ pub fn rule<'a>(
     first.map(Some).ok_or_else(denial)
 }
 
-/// The first items, for a sentence.
+/// The first items, as text for a message.
 fn list(items: &[impl std::fmt::Display]) -> String {
     FirstNames::of(items).map_or_else(|| "nothing".to_owned(), |items| items.to_string())
 }

@@ -1,10 +1,10 @@
 //! The Cloud Map namespace of a name that a Service claims.
 //!
 //! Several namespaces may have the name that a Service refers to: private DNS namespaces of several VPCs, or one of
-//! this account and one that another account shares. The Service's registered instances decide first, so that a new
-//! namespace moves no instances, and then the only Cloud Map service of the name. A missing namespace is created
-//! together with its first service, if the installation allows it. It is an HTTP namespace, since that needs no VPC and
-//! no domain.
+//! this account and one that another account shares. The namespace with registered instances of the Service has
+//! priority, so that a new namespace moves no instances. Without instances, the only namespace with a Cloud Map service
+//! of the name is chosen. A missing namespace is created together with its first service, if the installation allows
+//! it. It is an HTTP namespace, which needs no VPC and no domain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,12 +29,13 @@ struct Ambiguous<'a> {
     candidates: Vec<&'a Namespace>,
 }
 
-/// Chooses the namespace of each name that may be in several: the one with instances of the Service, else the only one
-/// with a Cloud Map service of the name. If the run covers only a part of the cluster, or if some Cloud Map services
-/// were never read, only the instances of the Service decide.
+/// Chooses the namespace of each name that may be in several: the namespace with instances of the Service, or else the
+/// only one with a Cloud Map service of the name. If the run covers only a part of the cluster, or if some Cloud Map
+/// services were never read, only the instances of the Service decide.
 ///
-/// No other sign decides. Say the pods of shop/web go to zero, in a namespace that another account shares and that
-/// callers query: if the function's own namespace were preferred, the pods would come back in the wrong namespace.
+/// The account of a namespace has no influence. Say clients query a namespace that another account shares, and shop/web
+/// is scaled to zero there. If the function preferred a namespace of its own account, the pods would come back in the
+/// wrong namespace.
 pub fn choose(observation: &Observation) -> ChosenNamespaces {
     let is_part = !observation.extent.is_full_sync() || !observation.registry.is_whole();
     let mut chosen = ChosenNamespaces::new();
@@ -47,22 +48,22 @@ pub fn choose(observation: &Observation) -> ChosenNamespaces {
                 namespace = only_with_service(observation, name, &ambiguous.candidates);
             }
             if let Some(namespace) = namespace {
-                let of_service = chosen.entry(ambiguous.service.clone()).or_default();
-                of_service.insert(name.clone(), namespace.id.clone());
+                let by_name = chosen.entry(ambiguous.service.clone()).or_default();
+                by_name.insert(name.clone(), namespace.id.clone());
             }
         }
     }
     chosen
 }
 
-/// Returns every key that a name may have, for the names of the Services for which `is_asked` is true and that may be
-/// in several namespaces.
+/// Returns every key that a name may have, for each name that may be in several namespaces. Includes only the Services
+/// for which `is_included` is true.
 pub fn keys_to_choose_from(
     observation: &Observation,
-    is_asked: impl Fn(&ServiceRef) -> bool,
+    is_included: impl Fn(&ServiceRef) -> bool,
 ) -> BTreeSet<ServiceKey> {
     let mut keys = BTreeSet::new();
-    for ambiguous in ambiguous(observation).filter(|ambiguous| is_asked(ambiguous.service)) {
+    for ambiguous in ambiguous(observation).filter(|ambiguous| is_included(ambiguous.service)) {
         for name in &ambiguous.claims.names {
             let candidates = ambiguous.candidates.iter();
             keys.extend(candidates.map(|namespace| ServiceKey::new(namespace, name.as_str())));
@@ -108,8 +109,8 @@ impl<'a> Ambiguous<'a> {
     }
 }
 
-/// The only namespace with a Cloud Map service of the name. `None` if one of these services could not be read, unless
-/// IAM denied it: it may have instances of the Service.
+/// The only namespace with a Cloud Map service of the name. `None` if one of these services could not be read, since it
+/// may have instances of the Service. A service whose read IAM denies counts as read.
 fn only_with_service<'a>(
     observation: &Observation,
     name: &ServiceName,
@@ -128,8 +129,8 @@ fn only_with_service<'a>(
     only
 }
 
-/// The remark on a Service with a name whose namespace only its instances decide. Only a run that read everything can
-/// tell.
+/// The remark on a Service with a name for which only the instances decide the namespace. Needs a full sync that has
+/// read all of Cloud Map.
 pub fn remark(observation: &Observation, service: &ServiceRef) -> Option<Reason> {
     let mut chosen = observation.desired.namespaces.get(service)?.iter();
     if !observation.extent.is_full_sync() || !observation.registry.is_whole() {
@@ -161,8 +162,8 @@ pub fn is_one_missing(observation: &Observation) -> bool {
     claims.any(|claims| observation.registry.candidates(&claims.namespace).is_empty())
 }
 
-/// Adds the missing namespaces that are claimed and may be created. From here on they are treated as existing
-/// namespaces, except that they have no ARN.
+/// Adds the missing namespaces that are claimed and may be created. The plan treats them as existing namespaces without
+/// an ARN.
 pub fn expect_missing(observation: &mut Observation) {
     for reference in observation.desired.all_claims().map(|claims| &claims.namespace) {
         let resolved = observation.registry.resolve(reference);
@@ -174,9 +175,9 @@ pub fn expect_missing(observation: &mut Observation) {
     }
 }
 
-/// Completes a problem with a namespace: why a missing one is not created, or whether a full sync chooses among
-/// several.
-pub fn explained(
+/// Adds details to a problem with a namespace: why a missing namespace is not created, or whether a later full sync can
+/// choose among several.
+pub fn complete_problem(
     observation: &Observation,
     mut problem: UnresolvedNamespace,
     reference: &NamespaceReference,
@@ -186,8 +187,9 @@ pub fn explained(
         UnresolvedNamespace::Missing { not_created: why, .. } => {
             *why = not_created(reference, rules).filter(|_| rules.create_namespaces);
         }
-        UnresolvedNamespace::Ambiguous { is_left, .. } => {
-            *is_left = observation.extent == Extent::Part || !observation.registry.is_whole();
+        UnresolvedNamespace::Ambiguous { is_left_to_full_sync, .. } => {
+            *is_left_to_full_sync =
+                observation.extent == Extent::Part || !observation.registry.is_whole();
         }
     }
     problem
@@ -198,8 +200,8 @@ fn not_created(reference: &NamespaceReference, rules: &Rules) -> Option<&'static
     let NamespaceReference::NameOrId(name) = reference else {
         return Some("an ARN refers to an existing namespace");
     };
-    let looked_at = rules.namespaces.is_empty() || rules.namespaces.contains(reference);
-    match (rules.create_namespaces, looked_at) {
+    let is_listed = rules.namespaces.is_empty() || rules.namespaces.contains(reference);
+    match (rules.create_namespaces, is_listed) {
         (false, _) => Some("CREATE_NAMESPACES is not true"),
         (_, false) => Some("CLOUD_MAP_NAMESPACES does not contain it"),
         _ if name.starts_with("ns-") => Some("it may be the id of a namespace"),

@@ -1,7 +1,7 @@
 //! Compares the instances of a Service with its neighbours: the instances of other owners under the same name. Callers
 //! rely on properties that all neighbours have: they read `AWS_INSTANCE_PORT`, filter by `ECS_SERVICE_NAME`, or connect
 //! over IPv6. An instance without such a property is never called, or breaks its caller. All differences are one remark
-//! on the name, with the annotations that remove them. It holds nothing back.
+//! on the name, with the annotations that remove them. The remark holds nothing back.
 //!
 //! The rule:
 //! - The port counts if every neighbour has one and no instance of the Service does.
@@ -11,8 +11,8 @@
 //!   keep internal data in attributes.
 //! - The address family counts if no neighbour has an address of a family that the Service's instances have.
 //!
-//! So a difference is not reported if no annotation removes it, such as the place or the health of a task, or if no
-//! caller could select all neighbours by it, such as an attribute with another value on each of them.
+//! So a difference is not reported if no annotation removes it, such as the zone or the health of a task. Nor is it
+//! reported if callers cannot select all neighbours by it, such as an attribute with a different value on each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -73,7 +73,7 @@ pub struct NeighbourDifference {
 }
 
 impl<'a> Neighbours<'a> {
-    /// The instances of other owners under a key; `None` if there are none.
+    /// The common properties of the instances of other owners under a key. `None` if there are no such instances.
     pub(super) fn under(observation: &'a Observation, key: &ServiceKey) -> Option<Self> {
         let instances = observation.registry.instances(key);
         let foreign = instances.filter(|(_, attributes)| !observation.owner.owns(attributes));
@@ -83,11 +83,11 @@ impl<'a> Neighbours<'a> {
     /// The common properties of these instances, each given with its id; `None` if there are no instances.
     fn of(instances: &[(&str, &'a Attributes)]) -> Option<Self> {
         let (_, first) = instances.first()?;
-        let are_selected = instances.iter().any(|(id, attributes)| {
+        let has_ecs_or_unknown_owner = instances.iter().any(|(id, attributes)| {
             matches!(attributes.likely_owner(id), Foreign::Ecs | Foreign::Unknown)
         });
         let mut attributes = BTreeMap::new();
-        for (key, value) in first.iter().filter(|_| are_selected) {
+        for (key, value) in first.iter().filter(|_| has_ecs_or_unknown_owner) {
             let is_common = instances.iter().all(|(_, other)| other.get(key) == Some(value));
             if is_common && can_be_annotated(key, value) {
                 attributes.insert(key, value);
@@ -97,10 +97,10 @@ impl<'a> Neighbours<'a> {
         let ports = instances.iter().map(|(_, attributes)| port(attributes)).collect();
         let mut families = Some(BTreeSet::new());
         for (_, attributes) in instances {
-            let of_instance = families_of(attributes);
-            families = families.filter(|_| !of_instance.is_empty());
+            let own_families = families_of(attributes);
+            families = families.filter(|_| !own_families.is_empty());
             if let Some(all) = &mut families {
-                all.extend(of_instance.iter().copied());
+                all.extend(own_families.iter().copied());
             }
         }
         Some(Self { attributes, ports, families })

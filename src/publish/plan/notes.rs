@@ -1,7 +1,7 @@
 //! The guard's notes. A full sync that holds the loss of a Service writes a note on one of that Service's own
-//! instances, as a mark. So a run that reads the instances that would be lost reads the note as well. A note counts
-//! only on an instance with the marks of its Service, and disappears with it. Instances of other owners never get a
-//! note.
+//! instances, as a mark. So every run that reads the instances of the Service reads the note, too. A note counts only
+//! on an instance with the marks of its Service, and is deleted with the instance. Instances of other owners never get
+//! a note.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,20 +66,20 @@ pub fn removes_note(observation: &Observation, change: &Change) -> bool {
 }
 
 /// Whether an instance of the Service has room for a note.
-pub fn is_room_for(observation: &Observation, service: &ServiceRef) -> bool {
+pub fn has_room_for_note(observation: &Observation, service: &ServiceRef) -> bool {
     let text = SightingNote::of(&Losses::new(), observation.now).to_string() + LONGEST_ENTRY;
     let own = instances_of(observation, |marked| marked == service);
     own.values().flatten().any(|(_, attributes)| has_room(attributes, &text))
 }
 
-/// The instances of the Services for which `is_meant` is true.
+/// The instances of the Services for which `is_wanted` is true.
 pub fn instances_of(
     observation: &Observation,
-    is_meant: impl Fn(&ServiceRef) -> bool,
+    is_wanted: impl Fn(&ServiceRef) -> bool,
 ) -> OwnInstances<'_> {
     let mut own = OwnInstances::new();
     for key in observation.registry.services.keys() {
-        for instance in observation.marked(key).filter(|instance| is_meant(&instance.service)) {
+        for instance in observation.marked(key).filter(|instance| is_wanted(&instance.service)) {
             let at = InstanceKey::new(key, instance.id);
             own.entry(instance.service).or_default().push((at, instance.attributes));
         }
@@ -87,8 +87,8 @@ pub fn instances_of(
     own
 }
 
-/// Plans the changes of notes beside the other changes of a plan. It knows the instances that the plan takes from their
-/// Services, and those that it would take without the guard.
+/// Plans the changes of notes besides the other changes of a plan. It knows the instances that the plan removes or
+/// passes to another Service, and the removals that the guard holds.
 pub struct NoteChanges<'a> {
     observation: &'a Observation,
     removed: BTreeMap<InstanceKey, Removal>,
@@ -106,7 +106,7 @@ impl<'a> NoteChanges<'a> {
         for (planned_for, changes) in &plan.changes {
             for change in changes {
                 let Some(at) = change.instance_key() else { continue };
-                if change.loses().is_some() {
+                if change.losing_service().is_some() {
                     let waits = change.waits_for().is_some();
                     removed.insert(at, Removal { planned_for: planned_for.clone(), waits });
                 } else if passes_on(observation, change) {
@@ -128,9 +128,10 @@ impl<'a> NoteChanges<'a> {
         !self.is_removed(at) && !self.passed_on.contains(at)
     }
 
-    /// Plans the note of a Service's loss on one of the instances that `may_be_at` accepts, and takes off the Service's
-    /// other notes. Prefers an instance that already has a note, then one whose removal the guard holds: the note
-    /// disappears with it. Returns false if no such instance has room, or if the policy does not allow the note.
+    /// Plans the note of a Service's loss on one of the instances that `may_be_at` accepts, and removes the Service's
+    /// other notes. Prefers an instance that already has a note, then one whose removal the guard holds, since the note
+    /// is then deleted with the instance. Returns false if no such instance has room, or if the policy does not allow
+    /// the note.
     pub fn add(
         &self,
         service: &ServiceRef,
@@ -140,31 +141,31 @@ impl<'a> NoteChanges<'a> {
         plan: &mut Plan,
     ) -> bool {
         let text = note.to_string();
-        let rooms =
+        let candidates =
             own.iter().filter(|(at, attributes)| has_room(attributes, &text) && may_be_at(at));
-        let chosen = rooms.min_by_key(|(at, attributes)| {
+        let chosen = candidates.min_by_key(|(at, attributes)| {
             (!attributes.contains_key(SIGHTING), !self.held.contains(at), at.clone())
         });
         let Some((chosen, _)) = chosen else { return false };
         for (at, attributes) in own {
             if at != chosen && attributes.contains_key(SIGHTING) {
-                self.take_off(at, service, plan);
+                self.remove(at, service, plan);
             }
         }
         self.put(chosen, service, Some(text), plan)
     }
 
-    /// Plans to take off the notes of the Services for which `goes` is true.
-    pub fn take_all_off(&self, goes: impl Fn(&ServiceRef) -> bool, plan: &mut Plan) {
+    /// Plans the removal of the notes of the Services for which `is_obsolete` is true.
+    pub fn remove_all(&self, is_obsolete: impl Fn(&ServiceRef) -> bool, plan: &mut Plan) {
         for Noted { at, service, .. } in noted(self.observation) {
-            if goes(&service) {
-                self.take_off(&at, &service, plan);
+            if is_obsolete(&service) {
+                self.remove(&at, &service, plan);
             }
         }
     }
 
-    /// Plans to take a note off, unless it goes with its instance.
-    fn take_off(&self, at: &InstanceKey, service: &ServiceRef, plan: &mut Plan) {
+    /// Plans the removal of a note, unless the plan already removes it with its instance.
+    fn remove(&self, at: &InstanceKey, service: &ServiceRef, plan: &mut Plan) {
         let is_removed = self.removed.get(at).is_some_and(|removal| !removal.waits);
         if !is_removed && !self.passed_on.contains(at) {
             self.put(at, service, None, plan);
@@ -203,7 +204,7 @@ impl<'a> NoteChanges<'a> {
     }
 }
 
-/// Whether the instance passes to another Service, which drops the note.
+/// Whether the instance passes to another Service. The rewrite then drops the note.
 fn passes_on(observation: &Observation, change: &Change) -> bool {
     let Change::Rewrite { place, instance, attributes, .. } = change else { return false };
     let owner = &observation.owner;
@@ -211,7 +212,7 @@ fn passes_on(observation: &Observation, change: &Change) -> bool {
     present.and_then(|present| owner.service_of(present)) != owner.service_of(attributes)
 }
 
-/// Returns the present attributes of an instance with the note set, or taken off if `text` is `None`. Returns `None` if
+/// Returns the present attributes of an instance with the note, or without it if `text` is `None`. Returns `None` if
 /// the instance no longer belongs to the Service.
 pub fn with_note(
     owner: &Owner,
@@ -234,11 +235,11 @@ fn has_room(attributes: &Attributes, text: &str) -> bool {
     noted.beyond_limits().is_none()
 }
 
-/// The longest entry of a note: a space, the hash of a Service, and how many instances the loss would leave. A
-/// Service wants at most 5,000 instances, and may have had more.
+/// The longest entry of a note: a space, the hash of a Service, and the number of instances after the loss. A Service
+/// may want at most 5,000 instances, but may have had more.
 const LONGEST_ENTRY: &str = " 3fa9c1+20000";
 
-/// Sets the note of an instance, or takes it off.
+/// Sets the note of an instance, or removes it.
 pub fn set_note(attributes: &mut Attributes, text: Option<&str>) {
     match text {
         Some(text) => attributes.insert(SIGHTING, text),
@@ -246,7 +247,7 @@ pub fn set_note(attributes: &mut Attributes, text: Option<&str>) {
     }
 }
 
-/// The difference in a note for the report: only the time at its start.
+/// The difference in a note for the report, which shows only the time at the start of the note.
 fn difference(present: Option<&str>, text: Option<&str>) -> Difference {
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     let present = present.map(time);

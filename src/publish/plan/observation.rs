@@ -1,12 +1,12 @@
 //! The input and the output of planning. [`Observation`] is one read of a cluster and of Cloud Map, with the rules of
 //! the installation and everything else that a plan is made from. Its methods find our instances by their marks, and
-//! record the changes that Cloud Map has carried out. The holders of names are decided once for an observation; code
-//! that changes an observation decides them again.
+//! record the changes that Cloud Map has carried out. The holders of names are decided once for an observation. Code
+//! that changes an observation must decide the holders again.
 //!
-//! [`Plan`] has the changes, the requests that are held back, and the instances that stay as they are, in each Cloud
-//! Map service that was read, with remarks for the report.
+//! [`Plan`] has the changes, the requests that are held back, and the number of unchanged instances in each Cloud Map
+//! service.
 //!
-//! No rule is a method here: each is a function or a type in the file that is named after it.
+//! The rules of a plan are not methods here. Each rule is a function or a type in the file that is named after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ pub struct Observation {
     pub now: Timestamp,
     /// The part of the cluster that the plan covers.
     pub extent: Extent,
-    /// The use of the plan.
-    pub look: Look,
+    /// The phase of the run that the plan is made for.
+    pub phase: PlanPhase,
     /// The instances when the run began; `None` if nothing was changed since.
     pub baseline: Option<Arc<Baseline>>,
     /// The claims and endpoints of the cluster.
@@ -46,22 +46,22 @@ pub struct Observation {
     pub registry: Registry,
     /// The holder of each claimed name.
     pub holders: Holders,
-    /// The Services that a plan is about.
+    /// The Services for which a plan has changes.
     pub affected: BTreeSet<ServiceRef>,
     /// The Services of a message that may have instances under names that they do not hold. This process does not know
-    /// these names, and finding them would take too long. The name `*` stands for all such Services of a Kubernetes
-    /// namespace.
-    pub left: BTreeSet<ServiceRef>,
+    /// these names, and finding them would take too long, so the next full sync does. The name `*` stands for all such
+    /// Services of a Kubernetes namespace.
+    pub left_to_full_sync: BTreeSet<ServiceRef>,
 }
 
-/// The use of a plan.
+/// The phase of a run that a plan is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// Everything that a run covers is compared, and the guard judges the loss.
+pub enum PlanPhase {
+    /// The run compares all Services that it covers, and the guard judges the loss.
     Comparison,
-    /// The comparison once more, after all additions that the verdict counts on were tried.
+    /// The run compares again, after it tried all additions that the verdict depends on.
     AfterAdditions,
-    /// The changes of one group are decided on a fresh read. The guard has judged its removals before.
+    /// The run decides the changes of one group on a fresh read. The guard has already judged the removals.
     Group,
 }
 
@@ -130,13 +130,13 @@ impl Observation {
             rules,
             now,
             extent: Extent::Part,
-            look: Look::Comparison,
+            phase: PlanPhase::Comparison,
             baseline: None,
             desired: Desired::default(),
             registry,
             holders: Holders::default(),
             affected: BTreeSet::new(),
-            left: BTreeSet::new(),
+            left_to_full_sync: BTreeSet::new(),
         }
     }
 
@@ -159,7 +159,7 @@ impl Observation {
     }
 
     /// Records a change of a Service that Cloud Map has carried out.
-    pub fn note(&mut self, service: &ServiceRef, change: &Change) {
+    pub fn record_change(&mut self, service: &ServiceRef, change: &Change) {
         let key = change.place().key.clone();
         if let Some(baseline) = &mut self.baseline {
             Arc::make_mut(baseline).pass_on(&self.registry, &self.owner, change);
@@ -209,8 +209,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Adds the lines that were found while the plan was carried out. A line that kept a Service out of a name is
-    /// dropped if the name has passed to that Service since.
+    /// Adds the lines that were found while the plan was carried out. Drops a line about a name that another Service
+    /// held if the name has passed to the Service of that line since.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
         self.held_back.retain(|line| !held_back.iter().any(|later| has_passed(line, later)));
         self.held_back.extend(held_back);
@@ -227,19 +227,19 @@ impl Plan {
         self.changes.entry(planned_for).or_default().push(change);
     }
 
-    /// Takes the changes for which `goes` is true out of the plan, each with the Service for which it is planned.
+    /// Takes the changes for which `is_taken` is true out of the plan, each with the Service for which it is planned.
     pub(super) fn take(
         &mut self,
-        mut goes: impl FnMut(&Change) -> bool,
+        mut is_taken: impl FnMut(&Change) -> bool,
     ) -> Vec<(ServiceRef, Change)> {
-        let of_turn = |(planned_for, changes): (&ServiceRef, &mut Vec<Change>)| {
-            let taken = changes.extract_if(.., |change| goes(change));
+        let take_from = |(planned_for, changes): (&ServiceRef, &mut Vec<Change>)| {
+            let taken = changes.extract_if(.., |change| is_taken(change));
             taken.map(|change| (planned_for.clone(), change)).collect::<Vec<_>>()
         };
-        self.changes.iter_mut().flat_map(of_turn).collect()
+        self.changes.iter_mut().flat_map(take_from).collect()
     }
 
-    /// Takes out the changes that the policy does not allow, and holds them back. A policy never adds any.
+    /// Takes out the changes that the policy does not allow, and holds them back. A policy never adds changes.
     pub(super) fn restrict(&mut self, policy: Policy) {
         for (service, change) in self.take(|change| !policy.allows(change)) {
             let reason = Reason::Policy { policy, action: change.to_string() };
@@ -248,23 +248,23 @@ impl Plan {
         }
     }
 
-    /// Holds back every change that takes an instance away, since this run gives no permits.
+    /// Holds back every change that needs a permit, since this run gives no permits.
     pub fn hold_back_removals(&mut self) {
-        self.leave(Change::needs_permit, "until a full sync has read every Cloud Map service");
+        self.postpone(Change::needs_permit, "until a full sync has read every Cloud Map service");
     }
 
-    /// Takes out the removals for which `is_left` is true. A line for each names the event that the removal waits for.
-    pub(super) fn leave(&mut self, is_left: impl FnMut(&Change) -> bool, waits_for: &str) {
-        for (service, change) in self.take(is_left) {
+    /// Holds back the removals for which `is_postponed` is true. Each line names the event that the removal waits for.
+    pub(super) fn postpone(&mut self, is_postponed: impl FnMut(&Change) -> bool, waits_for: &str) {
+        for (service, change) in self.take(is_postponed) {
             let instance = change.instance().unwrap_or_default().to_owned();
             let waits_for = waits_for.to_owned();
             self.hold_back(&service, change.place(), Reason::Waiting { instance, waits_for });
         }
     }
 
-    /// Takes the additions out of the plan. Changes of settings are not among them, since they depend on all instances
-    /// in the service. A Service that needs a missing namespace is left out: the namespace is created when everything
-    /// was read.
+    /// Takes the additions out of the plan. Changes of settings are not additions, since they depend on all instances
+    /// in the service. Excludes a Service that needs a missing namespace: the run creates namespaces only after it has
+    /// read everything.
     pub fn take_additions(&mut self) -> ChangesByService {
         let is_addition = |change: &Change| {
             matches!(change.stage(), Stage::Create | Stage::Register) && !change.is_removal()
@@ -282,9 +282,9 @@ impl Plan {
         additions
     }
 
-    /// Subtracts the instances that the run has registered before from the counts of unchanged and of present
+    /// Subtracts the instances that the run has already registered from the counts of unchanged and of present
     /// instances.
-    pub fn leave_out<'a>(&mut self, made: impl Iterator<Item = &'a Change>) {
+    pub fn subtract_made<'a>(&mut self, made: impl Iterator<Item = &'a Change>) {
         for change in made.filter(|change| change.is_registration()) {
             if let Some(unchanged) = self.unchanged.get_mut(change.place()) {
                 unchanged.ours = unchanged.ours.saturating_sub(1);
@@ -303,14 +303,14 @@ impl Plan {
         self.changes = again.changes;
     }
 
-    /// A plan with only the changes for which `stays` is true.
-    pub(super) fn only(mut self, stays: impl Fn(&Change) -> bool) -> Self {
-        self.take(|change| !stays(change));
+    /// A plan with only the changes for which `is_kept` is true.
+    pub(super) fn only(mut self, is_kept: impl Fn(&Change) -> bool) -> Self {
+        self.take(|change| !is_kept(change));
         self.changes.retain(|_, changes| !changes.is_empty());
         Self { changes: self.changes, ..Self::default() }
     }
 
-    /// The plan with its changes and lines in their order.
+    /// The plan with sorted changes and lines.
     pub(super) fn in_order(mut self) -> Self {
         for changes in self.changes.values_mut() {
             changes.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -320,7 +320,8 @@ impl Plan {
         self
     }
 
-    /// Counts the instances of other owners under every name that an affected Service holds or a change is about.
+    /// Counts the instances of other owners under each name that an affected Service holds, or under which the plan has
+    /// a change.
     pub(super) fn count_foreign(&mut self, observation: &Observation) {
         let Observation { holders, affected, .. } = observation;
         let claimed = holders.with_holders().filter(|(_, holder)| affected.contains(*holder));
@@ -357,13 +358,13 @@ pub struct Unchanged {
     pub foreign: BTreeMap<Foreign, usize>,
     /// All instances before the plan.
     pub present: usize,
-    /// The cause if the service could not be read, and no held-back line says so.
+    /// The cause if the service could not be read, unless a held-back line already has it.
     pub unreadable: Option<String>,
     /// The cause if the function has no right to read the service, and nothing shows that it has instances of ours.
     pub left_unread: Option<String>,
 }
 
-/// Whether the name that `line` kept its Service out of has passed to that Service, as `later` shows.
+/// Whether `line` is about a name that another Service held, and `later` shows that the Service of `line` holds it now.
 fn has_passed(line: &HeldBack, later: &HeldBack) -> bool {
     let Reason::DomainConflict { holder } = &later.reason else { return false };
     let is_conflict = matches!(line.reason, Reason::DomainConflict { .. });

@@ -6,14 +6,14 @@ use std::fmt;
 
 use crate::model::{ClusterArn, Owner, Place, Registry, ServiceKey, join_first};
 
-/// The number of names of Cloud Map services that a sentence lists.
+/// The largest number of Cloud Map services that a line names.
 const NAMED: usize = 3;
 
 /// The orphans of one cluster in one Cloud Map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orphans {
     pub instances: usize,
-    /// The Cloud Map services that they are in.
+    /// The Cloud Map services that have these instances.
     names: BTreeSet<String>,
 }
 

@@ -1,8 +1,9 @@
-//! The permit to take an instance away. Permits are made only here, from the comparison that the guard has judged. Only
-//! the sync of a group checks them, for each removal of its own plan.
+//! The permit to remove or adopt an instance. Permits are made only here, from the comparison that the guard has
+//! judged. Only the sync of a group checks them, for each removal in its own plan.
 //!
-//! The plan of a group is not enough, since it knows only the Services of the group. Another Service may want an
-//! instance that has no endpoint there. The comparison, which knows all Services, shows that.
+//! The plan of a group does not justify a removal, since the plan knows only the Services of the group. A Service
+//! outside the group may want an instance that no Service of the group wants. Only the comparison knows all Services of
+//! the run.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +16,16 @@ use crate::model::InstanceKey;
 pub struct Permits(BTreeSet<InstanceKey>);
 
 impl Permits {
-    /// Permits for the instances that a judged plan takes away. A change that still waits for something has its permit,
-    /// too.
+    /// Permits for the changes of a judged plan that need one. A removal that still waits gets its permit, too.
     pub fn of(plan: &Plan) -> Self {
-        let taking = plan.changes.values().flatten().filter(|change| change.needs_permit());
-        Self(taking.filter_map(Change::instance_key).collect())
+        let changes = plan.changes.values().flatten();
+        let needing = changes.filter(|change| change.needs_permit());
+        Self(needing.filter_map(Change::instance_key).collect())
     }
 
-    /// Keeps only the permits that the other comparison gives, too.
+    /// Keeps only the permits that the other comparison also gives.
     #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub fn intersect(mut self, other: &Self) -> Self {
         self.0.retain(|instance| other.0.contains(instance));
         self
     }
@@ -37,13 +38,13 @@ impl Permits {
 }
 
 impl Change {
-    /// Whether the change takes an instance from its Service or owner.
+    /// Whether the change removes an instance of a Service, or adopts an instance of another owner.
     pub fn needs_permit(&self) -> bool {
         self.is_removal() || matches!(self, Self::Rewrite { adopted: Some(_), .. })
     }
 
-    /// Whether the change removes an instance; an exchange does, too.
+    /// Whether the change removes an instance, by a deregistration or an exchange.
     pub fn is_removal(&self) -> bool {
-        self.loses().is_some()
+        self.losing_service().is_some()
     }
 }

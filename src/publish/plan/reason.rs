@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::adopt::NotAdopted;
-use super::names::{Denial, SetBy};
+use super::names::{Denial, MaximumSource};
 use super::neighbours::NeighbourDifference;
 use super::services::TtlObstacle;
 use crate::error::shorten;
@@ -196,7 +196,7 @@ pub enum Reason {
     Maximum {
         /// The largest number of instances.
         maximum: usize,
-        set_by: SetBy,
+        set_by: MaximumSource,
         /// The number of instances without the maximum.
         wanted: usize,
     },
@@ -344,7 +344,7 @@ impl Reason {
             Self::BadAnnotation(_) => ("BadAnnotation", true, Owner),
             Self::UnknownAnnotation(_) => ("UnknownAnnotation", false, Owner),
             Self::Namespace(Missing { .. }) => ("NamespaceMissing", true, Owner),
-            Self::Namespace(Ambiguous { is_left: true, .. }) => {
+            Self::Namespace(Ambiguous { is_left_to_full_sync: true, .. }) => {
                 ("NamespaceAmbiguous", true, Others)
             }
             Self::Namespace(Ambiguous { .. }) => ("NamespaceAmbiguous", true, Owner),
@@ -374,7 +374,9 @@ impl Reason {
             Self::DnsNotAllowed => ("DnsNotAllowed", true, Owner),
             Self::ServiceConnect => ("ServiceConnect", true, Owner),
             Self::IdTaken(_) => ("IdTaken", true, Owner),
-            Self::Maximum { set_by: SetBy::Annotation, .. } => ("MaxInstances", false, Others),
+            Self::Maximum { set_by: MaximumSource::Annotation, .. } => {
+                ("MaxInstances", false, Others)
+            }
             Self::Maximum { .. } => ("MaxInstances", false, Owner),
             Self::TooManyEndpoints { .. } => ("TooManyEndpoints", false, Owner),
             Self::ServiceFull { .. } => ("ServiceFull", true, Owner),
@@ -453,7 +455,7 @@ impl Reason {
 
     /// The reason why Cloud Map may refuse an instance that has addresses of one family, if the service has records of
     /// both; `None` in all other cases.
-    pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
+    pub fn record_type_mismatch(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
         let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
         let addresses = match (attributes.get(IPV4), attributes.get(IPV6)) {
             (Some(address), None) | (None, Some(address)) => address.to_owned(),

@@ -1,10 +1,10 @@
-//! Plans the records of a member: the changes that make the records in its Cloud Map service equal to the wanted ones.
-//! A record of another owner is never changed, and a record that is neither wanted nor ended stays as it is.
+//! Plans the changes of a member's records in its Cloud Map service: writes the wanted records, and removes the records
+//! of ended exports. All other records stay as they are. A record of another owner is never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
-use super::observation::{Look, Observation, Plan};
+use super::observation::{Observation, Plan, PlanPhase};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use crate::clusterset::id::CLUSTER_RECORD;
@@ -20,19 +20,19 @@ pub struct WantedRecords {
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
     /// The Services whose records are removed.
     pub ended: BTreeSet<ServiceRef>,
-    /// Whether all records are one group, since the first of them creates their Cloud Map service. Later plans of that
+    /// Whether all records are one group, since the first change creates their Cloud Map service. Later plans of the
     /// group find the service, and must still write all records.
     pub in_one_group: bool,
 }
 
-/// Takes the place of the Service for records that belong to none.
+/// The placeholder for the Service of a record that belongs to no Service.
 pub fn no_service() -> ServiceRef {
     ServiceRef::new("", "")
 }
 
 impl WantedRecords {
-    /// The changes of the records that were read. The plan of a group has only the changes of its own Services: a
-    /// member has a thousand records, each in its own group.
+    /// Returns the changes of the records that were read. The plan of a group has only the changes of its own Services,
+    /// since a member may have a thousand records, each in its own group.
     pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
@@ -41,7 +41,7 @@ impl WantedRecords {
         }
         for instance in observation.marked(&self.place.key) {
             if self.ended.contains(&instance.service)
-                && is_about(observation, &instance.service)
+                && covers(observation, &instance.service)
                 && !self.wanted.contains_key(instance.id)
             {
                 let because = DeregisterReason::NotExported(instance.service.clone());
@@ -50,7 +50,7 @@ impl WantedRecords {
             }
         }
         plan.restrict(observation.rules.policy);
-        // This record is written under every policy, since a member without a heartbeat is stale.
+        // The cluster record is written under every policy, since a member without a heartbeat is stale.
         self.add(observation, CLUSTER_RECORD, &mut plan);
         plan.add_namespaces();
         plan.in_order()
@@ -61,15 +61,15 @@ impl WantedRecords {
         if self.in_one_group { no_service() } else { service.clone() }
     }
 
-    /// The ids of the records that the changes of these Services are about: the wanted and the present ones.
+    /// The ids of the present and wanted records whose changes are planned for these Services.
     pub fn ids_of(
         &self,
         observation: &Observation,
         services: &BTreeSet<ServiceRef>,
     ) -> BTreeSet<String> {
-        let standing = observation.marked(&self.place.key);
-        let standing = standing.filter(|record| services.contains(&record.service));
-        let mut ids: BTreeSet<String> = standing.map(|record| record.id.clone()).collect();
+        let present = observation.marked(&self.place.key);
+        let present = present.filter(|record| services.contains(&record.service));
+        let mut ids: BTreeSet<String> = present.map(|record| record.id.clone()).collect();
         for (id, (service, _)) in &self.wanted {
             if services.contains(&self.planned_for(service)) {
                 ids.insert(id.clone());
@@ -82,7 +82,7 @@ impl WantedRecords {
     fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
         let Some((service, wanted)) = self.wanted.get(id) else { return };
         let planned_for = self.planned_for(service);
-        if !is_about(observation, &planned_for) {
+        if !covers(observation, &planned_for) {
             return;
         }
         let place = self.place.clone();
@@ -118,7 +118,7 @@ impl WantedRecords {
     }
 }
 
-/// Whether a plan from the observation has the changes of a Service.
-fn is_about(observation: &Observation, service: &ServiceRef) -> bool {
-    observation.look != Look::Group || observation.affected.contains(service)
+/// Whether a plan from the observation covers the changes of a Service.
+fn covers(observation: &Observation, service: &ServiceRef) -> bool {
+    observation.phase != PlanPhase::Group || observation.affected.contains(service)
 }

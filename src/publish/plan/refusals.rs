@@ -1,9 +1,9 @@
-//! Changes that Cloud Map has refused permanently: the same request gets the same answer. The process remembers the
-//! answer, and sends the request again only after [`STANDS`], or if a person asks for the run. A request that differs
-//! is sent at once. A request that is not sent counts as refused again.
+//! The permanent refusals of Cloud Map that a process remembers: the same request would get the same answer. The
+//! process sends the request again only after [`RETRY_AFTER`], or if a person starts the run. Until then the report
+//! repeats the remembered answer. A different request is sent at once.
 //!
-//! Others may end a refusal: they deregister the instance with the same address, or raise the quota. The request does
-//! not show this, so it is sent again after some time.
+//! Another writer may end a refusal: it deregisters the instance that has the same address, or raises the quota. The
+//! function does not see that, so it retries.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::reason::Reason;
 use crate::model::{SignedDuration, Timestamp, fingerprint};
 
 /// The time after which a refused request is sent again.
-const STANDS: SignedDuration = SignedDuration::from_mins(10);
+const RETRY_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The answers to the refused requests of a process, by the hash of each request.
 #[derive(Debug, Default)]
@@ -28,34 +28,34 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// The answer to each change that is not sent again yet, in the order of the changes. Answers from the same run do
-    /// not count, since each of its tries has its own reason.
-    pub fn standing<'a>(
+    /// Returns the remembered answer to each change, in the order of the changes. `None` means that the change is sent.
+    /// An answer of the present run does not count: the run itself decides when to try a change again.
+    pub fn remembered_answers<'a>(
         &self,
         changes: impl Iterator<Item = &'a Change>,
         observation: &Observation,
     ) -> Vec<Option<Reason>> {
         let answer = |change: &Change| {
-            // A Service that is renamed in a full namespace may have freed capacity in this run.
-            let may_have_place = observation.registry.capacity.refusal(&change.place().key);
-            if matches!(change, Change::Register { .. }) && may_have_place.is_some() {
+            // Removals under the old name of a renamed Service may have freed capacity in a full namespace in this run.
+            let is_full = observation.registry.capacity.refusal(&change.place().key).is_some();
+            if matches!(change, Change::Register { .. }) && is_full {
                 return None;
             }
             let refusal = self.0.get(&request(change, observation)?)?;
             let age = observation.now.duration_since(refusal.at);
-            (SignedDuration::ZERO < age && age < STANDS).then(|| refusal.answer.clone())
+            (SignedDuration::ZERO < age && age < RETRY_AFTER).then(|| refusal.answer.clone())
         };
         changes.map(answer).collect()
     }
 
     /// Records the answers to changes that were sent; `None` means that Cloud Map did not refuse the change.
-    pub fn note<'a>(
+    pub fn record<'a>(
         &mut self,
         answers: impl Iterator<Item = (&'a Change, Option<Reason>)>,
         observation: &Observation,
     ) {
         let at = observation.now;
-        self.0.retain(|_, refusal| at.duration_since(refusal.at) < STANDS);
+        self.0.retain(|_, refusal| at.duration_since(refusal.at) < RETRY_AFTER);
         for (change, answer) in answers {
             let Some(request) = request(change, observation) else { continue };
             match answer {
@@ -70,11 +70,11 @@ impl Refusals {
 /// if the request cannot be sent.
 fn request(change: &Change, observation: &Observation) -> Option<String> {
     match change {
-        // In a namespace that could not be created, no service is created.
+        // Without an ARN the namespace could not be created, so no request is sent.
         Change::CreateService { service, .. } if service.namespace.arn.is_some() => {
             Some(fingerprint::<16>(&["CreateService", &format!("{service:?}")]))
         }
-        // In a service that could not be created, no instance is registered.
+        // Without the Cloud Map service, which could not be created, no request is sent.
         Change::Register { place, instance, attributes }
         | Change::Rewrite { place, instance, attributes, .. } => {
             let service = observation.registry.services.get(&place.key)?;

@@ -1,11 +1,11 @@
-//! The removals: the instances of ours to deregister, each with its reason, the Service for which it is planned, and
-//! the condition that Cloud Map must meet first. A removal that waits is reported, and not carried out. No removal lets
-//! a name become empty while ready endpoints exist for it.
+//! Decides which instances of ours to deregister. Each removal has a reason, the Service for which it is planned, and
+//! the condition that Cloud Map must meet first. A removal that still waits is reported, and not carried out. No
+//! removal leaves a name without instances while ready endpoints exist for it.
 
 use super::change::Change;
 use super::compare::Compared;
 use super::identity::Identity;
-use super::names::SetBy;
+use super::names::MaximumSource;
 use super::observation::{MarkedInstance, Observation, Plan};
 use crate::model::{Endpoint, Flow, Place, ServiceKey, ServiceRef};
 
@@ -23,7 +23,7 @@ pub enum DeregisterReason {
     Duplicate,
     /// The instance exceeds the annotated or allowed maximum of the Service, or a limit of the function.
     #[error("it exceeds {0}")]
-    BeyondMaximum(SetBy),
+    BeyondMaximum(MaximumSource),
     /// `NAME_POLICY` does not allow its address.
     #[error("NAME_POLICY does not allow the Service this address")]
     AddressNotAllowed,
@@ -48,14 +48,14 @@ pub enum DeregisterReason {
     /// The cluster of the record has another id now.
     #[error("its cluster has another id now")]
     ClusterIdChanged,
-    /// A person requested it.
+    /// A person purges the cluster.
     #[error("its cluster is purged")]
     Purged,
 }
 
 impl DeregisterReason {
-    /// Whether the claim to the name is still valid.
-    pub fn leaves_the_claim(&self) -> bool {
+    /// Whether the claim to the name is still valid, so that the policy `upsert-only` allows the removal.
+    pub fn is_claim_valid(&self) -> bool {
         matches!(
             self,
             Self::NoReadyEndpoint
@@ -83,7 +83,7 @@ pub struct Exchange {
 
 impl Change {
     /// The Services whose registrations a removal waits for, if they may be made in this run.
-    pub fn awaits(&self) -> Vec<&ServiceRef> {
+    pub fn awaited_services(&self) -> Vec<&ServiceRef> {
         let Self::Deregister { marked, waits_for: Some(wait), .. } = self else {
             return Vec::new();
         };
@@ -125,8 +125,9 @@ impl Change {
     }
 }
 
-/// The condition that Cloud Map must meet before an instance is removed, so that no name becomes empty. If a Service
-/// claims several names, the greatest condition decides, so the order of the variants is part of the rule.
+/// The condition that Cloud Map must meet before an instance is removed, so that no name becomes empty. If a renamed
+/// Service claims several new names, the greatest of their conditions applies, so the order of the variants is part of
+/// the rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
     /// One of the holder's ready endpoints must be registered.
@@ -138,7 +139,7 @@ pub enum WaitsFor {
     /// All endpoints must be registered under the new name.
     #[error("until every endpoint is registered under the new name of Service {0}")]
     NewName(ServiceRef),
-    /// Both conditions, if another Service took over the name that the renamed Service left.
+    /// Both conditions: another Service took over the old name of the renamed Service.
     #[error(
         "until Service {holder} has an instance under this name and every endpoint is registered under the new name of Service {renamed}"
     )]
@@ -147,7 +148,7 @@ pub enum WaitsFor {
         /// The Service that requests another name.
         renamed: ServiceRef,
     },
-    /// An endpoint cannot be registered under the new name: the wait lasts until a person solves the problem.
+    /// An endpoint cannot be registered under the new name. The removal waits until a person solves the problem.
     #[error("until the problem under {name}, the new name of Service {renamed}, is solved")]
     BlockedRename {
         /// The Service that requests another name.
@@ -155,7 +156,7 @@ pub enum WaitsFor {
         /// The name it requests, with its namespace.
         name: String,
     },
-    /// Another Service holds the new name: the wait lasts until that ends.
+    /// Another Service holds the new name. The removal waits until that Service gives up the name.
     #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
     ContestedName {
         /// The Service that requests another name.
@@ -165,7 +166,8 @@ pub enum WaitsFor {
         /// The Service that holds that name.
         holder: ServiceRef,
     },
-    /// Two namespaces of the same name have instances of the Service: the wait lasts until a person chooses one.
+    /// The Service has instances in two namespaces of the same name. An instance outside the chosen namespace stays as
+    /// long as its endpoint does, unless the annotation names a namespace by id.
     #[error(
         "as long as its endpoint does: two namespaces of one name have instances of Service {0}, so its annotation should name one by id"
     )]
@@ -173,8 +175,8 @@ pub enum WaitsFor {
 }
 
 impl WaitsFor {
-    /// Whether the instance stays until another one is registered under the same name, or at least until the end of
-    /// this run.
+    /// Whether the name keeps an instance: the removal waits for another instance under the same name, or does not
+    /// happen in this run.
     pub fn keeps_the_name(&self) -> bool {
         !matches!(self, Self::NewName(_))
     }
@@ -260,20 +262,20 @@ impl<'a> Removals<'a> {
             Some(_) if holders.holds(key, marked) => {
                 let mut own = all.iter().rev().filter(|other| other.service == *marked);
                 let is_last = own.next().is_some_and(|last| last.id == candidate.id);
-                self.of_a_holder(key, candidate, is_last)
+                self.decide_for_holder(key, candidate, is_last)
             }
-            Some(_) => self.of_another(key, marked),
+            Some(_) => self.decide_for_former_holder(key, marked),
             // The name is kept for a Service that the guard holds. Until the loss is decided, the instances of others
             // stay, too.
             None if holders.kept_for(key).is_some_and(|kept_for| kept_for != marked) => None,
-            None => self.without_holder(key, candidate),
+            None => self.decide_without_holder(key, candidate),
         }
     }
 
-    /// Decides on a surplus instance of the holder. If none of the ready endpoints is registered yet, or can be, the
-    /// last surplus instance stays until one is. All instances whose endpoints have lost an address stay until then: if
-    /// the Service is changed to one family, each of them still answers at its other address.
-    fn of_a_holder(
+    /// Decides on a surplus instance of the holder. If the holder has ready endpoints and none is registered, the last
+    /// surplus instance stays until one is registered. All instances whose endpoints have lost an address stay until
+    /// then: if the Service is changed to one family, each of them still answers at its other address.
+    fn decide_for_holder(
         &self,
         key: &ServiceKey,
         candidate: &MarkedInstance,
@@ -287,33 +289,40 @@ impl<'a> Removals<'a> {
         Some((candidate.service.clone(), because, waits_for))
     }
 
-    /// Decides on an instance of a Service that lost the name, or left it to another. The removal waits until the
-    /// holder has an instance. If the Service left for another name, the removal also waits until every endpoint is
-    /// registered there, unless that is blocked. If the claim has ended and the holder requests no instances, there is
-    /// no wait. The instances of an unclear Service stay, unless `NAME_POLICY` denies them.
+    /// Decides on an instance under a name that another Service holds now. `marked` is the Service in its marks.
     ///
-    /// Without the first wait, `web` would be empty if Cloud Map refuses the instances of shop/new, which takes over
-    /// `web` from shop/old. Without the second wait, shop/old, which claims `api` now, would be found under neither
-    /// name if its registrations under `api` fail.
-    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<RemovalDecision> {
-        let ended = self.ended(key, marked);
+    /// The removal waits until the holder has an instance. If `marked` was renamed, the removal also waits until every
+    /// endpoint of `marked` is registered under its new name, unless that is blocked. If the claim of `marked` has
+    /// ended and the holder has no endpoints, the removal does not wait. The instances of an unclear Service stay,
+    /// unless its claim has ended.
+    ///
+    /// Say shop/old claims `api` instead of `web`, and shop/new takes over `web`. Without the first wait, `web` would
+    /// be empty if Cloud Map refuses the instances of shop/new. Without the second wait, shop/old would be found under
+    /// neither name if its registrations under `api` fail.
+    fn decide_for_former_holder(
+        &self,
+        key: &ServiceKey,
+        marked: &ServiceRef,
+    ) -> Option<RemovalDecision> {
+        let ended = self.end_of_claim(key, marked);
         if ended.is_none() && self.observation.holders.is_unclear(marked) {
             return None;
         }
         let holder = self.observation.holders.holder(key);
         let holder = holder.filter(|holder| self.observation.affected.contains(*holder))?;
         let comparison = self.compared.get(key)?;
-        let follows = !comparison.has_registered && (comparison.has_endpoints || ended.is_none());
-        // If the Service still claims this name, this name counts as its new name, and is in conflict.
+        let waits_for_holder =
+            !comparison.has_registered && (comparison.has_endpoints || ended.is_none());
+        // If `marked` still claims this name, `wait_for_new_name` finds that another Service holds it.
         let claims = self.observation.holders.claims(marked).filter(|_| ended.is_none());
-        let new_name = claims.and_then(|_| self.new_name(marked));
-        let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
+        let new_name_wait = claims.and_then(|_| self.wait_for_new_name(marked));
+        let waits_for_new_name = matches!(new_name_wait, Some(WaitsFor::NewName(_)));
         let because = ended.unwrap_or_else(|| match claims {
             Some(claims) if !claims.contains(key) => DeregisterReason::NameChanged(marked.clone()),
             _ => DeregisterReason::NameHeldBy(holder.clone()),
         });
         let renamed = marked.clone();
-        let waits_for = match (follows, moves) {
+        let waits_for = match (waits_for_holder, waits_for_new_name) {
             (true, true) => Some(WaitsFor::HolderAndNewName { holder: holder.clone(), renamed }),
             (true, false) => Some(WaitsFor::Holder(holder.clone())),
             (false, true) => Some(WaitsFor::NewName(renamed)),
@@ -322,8 +331,9 @@ impl<'a> Removals<'a> {
         Some((holder.clone(), because, waits_for))
     }
 
-    /// The reason why a Service no longer has a claim to the name, whatever names it claims now.
-    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
+    /// The reason why the claim of a Service to a name has ended: the Service is no longer published, or `NAME_POLICY`
+    /// denies it the name. A claim does not end because the Service claims another name instead.
+    fn end_of_claim(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
         if self.observation.holders.claims(marked).is_none() {
             let gone = match self.observation.owner.flow {
                 Flow::Annotations => DeregisterReason::ServiceGone,
@@ -331,18 +341,18 @@ impl<'a> Removals<'a> {
             };
             return Some(gone(marked.clone()));
         }
-        let denied = self.observation.permit(marked, key).is_err();
+        let denied = self.observation.name_limits(marked, key).is_err();
         denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
     }
 
-    /// An instance under a name that no Service of the cluster claims, or only an unclear one.
-    fn without_holder(
+    /// Decides on an instance under a name without a holder, or with an unclear one.
+    fn decide_without_holder(
         &self,
         key: &ServiceKey,
         candidate: &MarkedInstance,
     ) -> Option<RemovalDecision> {
         let marked = &candidate.service;
-        if let Some(because) = self.ended(key, marked) {
+        if let Some(because) = self.end_of_claim(key, marked) {
             return Some((marked.clone(), because, None));
         }
         let claims = self.observation.holders.claims(marked)?;
@@ -350,12 +360,12 @@ impl<'a> Removals<'a> {
             return None;
         }
         let waits_for =
-            self.wait_in_other_namespace(key, candidate).or_else(|| self.new_name(marked));
+            self.wait_in_other_namespace(key, candidate).or_else(|| self.wait_for_new_name(marked));
         Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), waits_for))
     }
 
-    /// The wait of an instance under a claimed name, in another namespace than the chosen one, if the Service refers to
-    /// both namespaces by their common name. The instance stays as long as its endpoint does.
+    /// The wait of an instance that is under a claimed name, but not in the chosen namespace: two namespaces have the
+    /// name that the annotation gives. The instance stays as long as its endpoint does.
     fn wait_in_other_namespace(
         &self,
         key: &ServiceKey,
@@ -380,9 +390,9 @@ impl<'a> Removals<'a> {
         (keys.any(|claimed| claimed == *key) && stays()).then(chooses)
     }
 
-    /// The wait for all names together that `service` claims; `None` if every endpoint is registered under each of
-    /// them, or if the Service publishes no instances.
-    fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
+    /// The greatest wait over all names that `service` claims. `None` if every endpoint is registered under each of
+    /// these names, or if the Service publishes no instances.
+    fn wait_for_new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
         let observation = self.observation;
         let holders = &observation.holders;
         if observation.desired.claims(service).is_some_and(|claims| !claims.publish) {
@@ -392,12 +402,13 @@ impl<'a> Removals<'a> {
         let name = |key: &ServiceKey| Place::of(key, &observation.registry).to_string();
         let blocked =
             |key: &ServiceKey| WaitsFor::BlockedRename { renamed: renamed(), name: name(key) };
-        // If nothing can be registered in a Cloud Map service that was read, the next run finds the same.
+        // A name of the holder that was read and not compared accepts no registrations, and the next run finds the
+        // same.
         let is_readable = |key: &ServiceKey| {
             let service = observation.registry.services.get(key);
             service.is_some_and(|service| service.unreadable.is_none() && !service.is_never_read())
         };
-        let under = |key: &ServiceKey| match (holders.holder(key), self.compared.get(key)) {
+        let wait_under = |key: &ServiceKey| match (holders.holder(key), self.compared.get(key)) {
             (Some(holder), _) if !holders.holds(key, service) => {
                 let renamed = renamed();
                 let name = name(key);
@@ -411,7 +422,7 @@ impl<'a> Removals<'a> {
         };
         let denied = holders.denied(service).flatten();
         let claims = holders.claims(service).into_iter().flatten();
-        let all = claims.map(under).chain(denied.map(|key| Some(blocked(key))));
+        let all = claims.map(wait_under).chain(denied.map(|key| Some(blocked(key))));
         all.flatten().max()
     }
 }

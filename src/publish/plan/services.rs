@@ -1,10 +1,11 @@
-//! The Cloud Map service itself. It is created with its first instance and, if needed, its namespace. In an HTTP
-//! namespace it has no records; in a DNS namespace the ports and address families of the Service decide the record
-//! types. An empty service of ours whose records fit no endpoint is reported with the command that deletes it. Tags are
-//! read only for the services that [`tags_needed`] returns.
+//! Cloud Map services and their settings. A service is created with its first instance and, if needed, its namespace.
+//! In an HTTP namespace it has no records. In a DNS namespace the ports and address families of the Kubernetes Service
+//! decide the record types. An empty service of ours whose records fit no endpoint is reported with the command that
+//! deletes it. Tags are read only for the services that [`tags_needed`] returns.
 //!
 //! The TTL of an existing service is repaired if the service has our tag and the cluster has an instance there.
-//! Otherwise the difference is reported. All other settings are fixed when a service is created, and are only reported.
+//! Otherwise a different TTL is reported. All other settings are fixed when a service is created, so differences are
+//! only reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,16 +30,16 @@ pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
             return false;
         };
         let claims = observation.desired.claims(holder);
-        let first = service.kind == ServiceKind::Http && !observation.has_ours(key);
+        let is_first = service.kind == ServiceKind::Http && !observation.has_ours(key);
         let differs = |claims: &Claims| differing_ttl(service, claims).is_some();
         let misfits = || service.instance_total() == 0 && may_misfit(observation, service, holder);
-        first || claims.is_some_and(differs) || misfits()
+        is_first || claims.is_some_and(differs) || misfits()
     });
     needed.map(|(key, _)| key).cloned().collect()
 }
 
-/// Returns the Cloud Map services whose settings matter to a plan: it needs their tags, or holds something back because
-/// of their settings.
+/// Returns the Cloud Map services whose settings matter to a plan: the plan needs their tags, or holds a request back
+/// because of their settings.
 pub fn settings_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let held_back = super::plan(observation).held_back.into_iter();
     let by_settings = held_back.filter(|line| line.reason.is_about_settings());
@@ -67,14 +68,14 @@ pub fn may_register_in(
     match &service.tags {
         _ if service.kind != ServiceKind::Http || observation.has_ours(key) => Ok(()),
         Tags::Read(tags) if tags.managed_by_ecs => Err(Reason::ServiceConnect),
-        // It is unknown whether ECS manages the service.
+        // Without the tags it is unknown whether ECS Service Connect manages the service.
         Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
         Tags::Read(_) | Tags::Unread => Ok(()),
     }
 }
 
-/// The settings of a new service under `key`, as its holder requests them. If the holder states no families, those of
-/// its endpoints decide; without any, nothing is created.
+/// The settings of a new service under `key`, as its holder requests them. If the holder states no address families,
+/// the families of its endpoints decide. `None` without any family.
 pub fn new_service(
     observation: &Observation,
     key: &ServiceKey,
@@ -83,7 +84,7 @@ pub fn new_service(
     let published = observation.desired.services.get(holder)?;
     let claims = published.claims.as_ref().ok()?;
     let namespace = observation.registry.namespaces.get(&key.namespace)?;
-    let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
+    let is_same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
     let kind = match namespace.kind {
         NamespaceKind::Http => ServiceKind::Http,
         NamespaceKind::Dns if !claims.ports.is_empty() => {
@@ -94,19 +95,19 @@ pub fn new_service(
             (!families.is_empty()).then(|| ServiceKind::Dns(Records::of(&families)))?
         }
     };
-    let name = claims.names.iter().find(same)?.clone();
+    let name = claims.names.iter().find(is_same)?.clone();
     let namespace = namespace.clone();
     let ttl = claims.ttl.unwrap_or(DEFAULT_TTL);
     let routing_policy = claims.routing_policy.unwrap_or_default();
     Some(NewService { namespace, name, kind, ttl, routing_policy })
 }
 
-/// Whether the holder of a name can be registered in its Cloud Map service.
+/// Checks that the records of a Cloud Map service fit an endpoint of the holder of its name.
 ///
 /// # Errors
 /// Returns the reason if the service is ours and empty, and no endpoint of the holder fits it: its records need both
 /// families, which Cloud Map does not change, and no endpoint has both.
-pub fn fits(
+pub fn check_records_fit(
     observation: &Observation,
     key: &ServiceKey,
     holder: &ServiceRef,
@@ -219,8 +220,8 @@ fn ttl_update(
         return Err(stays(TtlObstacle::OtherClusters(others)));
     }
     if service.holds_instances_of_other_accounts() {
-        let holds = "it holds instances that other accounts registered";
-        return Err(Reason::UpdateRefused(holds.to_owned()));
+        let cause = "it holds instances that other accounts registered";
+        return Err(Reason::UpdateRefused(cause.to_owned()));
     }
     Ok(Some(ServiceUpdate {
         description: service.description.clone(),
@@ -295,7 +296,7 @@ impl Plan {
     pub fn keep_ttls_without_instances(&mut self, observation: &Observation) {
         let is_accepted = |place: &Place, attributes: &Attributes| {
             let kind = observation.registry.services.get(&place.key).map(|service| service.kind);
-            kind.is_none_or(|kind| Reason::of_one_family(kind, attributes).is_none())
+            kind.is_none_or(|kind| Reason::record_type_mismatch(kind, attributes).is_none())
         };
         let registers = self.changes.values().flatten().filter_map(|change| match change {
             Change::Register { place, attributes, .. } => {
@@ -304,9 +305,10 @@ impl Plan {
             _ => None,
         });
         let registers: BTreeSet<Place> = registers.cloned().collect();
-        let has_say = |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
+        let has_instance =
+            |place: &Place| registers.contains(place) || observation.has_ours(&place.key);
         for (service, change) in
-            self.take(|change| change.stage() == Stage::Update && !has_say(change.place()))
+            self.take(|change| change.stage() == Stage::Update && !has_instance(change.place()))
         {
             if let Change::UpdateService { place, update } = change {
                 self.hold_back(&service, &place, Reason::ttl_without_instance(&update));

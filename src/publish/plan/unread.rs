@@ -1,6 +1,7 @@
-//! Cloud Map services whose instances could not be read. They are never treated as empty: they may contain instances of
-//! an ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service
-//! claims and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
+//! Cloud Map services whose instances could not be read. Such a service may contain instances of an ended claim, so it
+//! is never treated as empty, and the run is incomplete. The exception is a service that IAM does not let the function
+//! read, that no Service claims and in which no instance of ours was ever seen: it belongs to another party, and is
+//! reported in one line.
 
 use std::collections::BTreeSet;
 
@@ -23,13 +24,14 @@ fn is_of_others(observation: &Observation, key: &ServiceKey, service: &CloudMapS
     service.is_denied && !is_claimed && !is_ours
 }
 
-/// The unread services of which only the tags can show whether they are ours.
+/// The keys of the unread services that belong to another party, unless their tags show that they are ours.
 pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
-    let seem =
+    let of_others =
         unread(observation).filter(|(key, service, _)| is_of_others(observation, key, service));
-    seem.map(|(key, ..)| key.clone()).collect()
+    of_others.map(|(key, ..)| key.clone()).collect()
 }
 
+/// The keys of the services that could not be read.
 pub fn keys(observation: &Observation) -> BTreeSet<ServiceKey> {
     unread(observation).map(|(key, ..)| key.clone()).collect()
 }
@@ -50,8 +52,8 @@ pub fn never_read_names(observation: &Observation) -> usize {
     held.filter(|(key, _)| observation.registry.is_never_read(key)).count()
 }
 
-/// The number of unknown instances that may be ours, as the list of services reports it. They are in services that
-/// could not be read or were never read, or came after the read of an earlier run.
+/// The number of unread instances that may be ours, by the counts in the list of services: instances in services that
+/// could not be read or were never read, and instances that were registered after an earlier run read their service.
 pub fn instances(observation: &Observation) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, service, _)| !is_of_others(observation, key, service));

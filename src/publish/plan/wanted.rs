@@ -1,6 +1,6 @@
 //! The instances that the holder of a name wants in its Cloud Map service, derived from its claim and its endpoints,
-//! and our present instances, each with the wanted instance that it is kept for. If there is no capacity for all, the
-//! present instances have priority.
+//! and the match of our registered instances with the wanted ones. If a maximum excludes some instances, registered
+//! ones have priority.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::fate::{InstanceFate, InstanceFates};
 use super::identity::{Identity, hash_of, is_managed};
 use super::instance_template::InstanceTemplate;
-use super::names::SetBy;
+use super::names::MaximumSource;
 use super::observation::Observation;
 use super::reason::Reason;
 use super::services::{may_register_in, new_service};
@@ -22,17 +22,18 @@ use crate::model::{
 pub struct WantedInstances<'a> {
     pub holder: ServiceRef,
     pub template: InstanceTemplate<'a>,
-    /// The instances, by the id that each gets if it is new. A node of this map has 992 bytes. For nodes of more than
-    /// 1,023 bytes glibc's allocator consolidates its memory each time, which took half of the time of a plan.
+    /// The instances, by the id that each would get as a new instance. A node of this map has 992 bytes. For nodes of
+    /// more than 1,023 bytes glibc's allocator consolidates its memory each time, which took half of the time of a
+    /// plan.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
-    /// The most instances that the Service may want here by the limits of the function.
-    pub room: (usize, SetBy),
+    /// The largest number of instances here by the limits of the function, and the limit that sets it.
+    pub function_limit: (usize, MaximumSource),
     /// Addresses for which no instance could be derived: instances registered for them stay.
     pub unclear: BTreeSet<IpAddr>,
-    /// Whether an endpoint has an instance, or an address for which no instance could be derived.
-    pub ready: bool,
+    /// Whether the Service has a ready endpoint: one with an instance, or one for which no instance could be derived.
+    pub has_ready_endpoint: bool,
     /// Our present instances that exceed the maximum, each with the source of the maximum.
-    pub beyond_maximum: BTreeMap<String, SetBy>,
+    pub beyond_maximum: BTreeMap<String, MaximumSource>,
     /// The reason why no registration can succeed here.
     pub refused: Option<Reason>,
     /// The reasons for held-back requests.
@@ -52,7 +53,7 @@ impl<'a> WantedInstances<'a> {
         key: &ServiceKey,
         holder: &ServiceRef,
     ) -> Result<Self, Reason> {
-        let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
+        let limits = observation.name_limits(holder, key).map_err(Reason::NotAllowed)?;
         let (published, claims) = claims_and_endpoints(observation, holder)?;
         let existing = observation.registry.services.get(key);
         existing.map_or(Ok(()), |service| may_register_in(observation, service, key))?;
@@ -60,14 +61,14 @@ impl<'a> WantedInstances<'a> {
         let kind = existing.map(|service| service.kind).or_else(new);
         let kind = kind.unwrap_or(ServiceKind::Http);
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-        let template = InstanceTemplate { kind, is_checked, published, claims, permit };
+        let template = InstanceTemplate { kind, is_checked, published, claims, limits };
         let is_refused = matches!(kind, ServiceKind::Dns(_)) && observation.rules.lacks_dns_rights;
         let mut wanted = Self {
             holder: holder.clone(),
             instances: BTreeMap::new(),
-            room: room(observation, key, holder, template),
+            function_limit: function_limit(observation, key, holder, template),
             unclear: BTreeSet::new(),
-            ready: false,
+            has_ready_endpoint: false,
             beyond_maximum: BTreeMap::new(),
             refused: is_refused.then_some(Reason::DnsNotAllowed),
             held_back: template.remarks(),
@@ -92,9 +93,10 @@ impl<'a> WantedInstances<'a> {
         }
     }
 
-    /// Leaves out the instances beyond the maximum. Instances that do not terminate have priority, then registered
-    /// ones, then new ones that Cloud Map does not refuse: a refused one would keep the place of another.
-    pub fn limit(&mut self, present: &Present) {
+    /// Removes the instances beyond the maximum. Instances of endpoints that do not terminate have priority, then
+    /// registered instances, then new instances that Cloud Map accepts: a refused instance would count towards the
+    /// maximum and never be registered.
+    pub fn limit(&mut self, present: &OurInstances) {
         let wanted = self.instances.len();
         let (mut maximum, set_by) = self.maximum();
         if wanted <= maximum {
@@ -102,28 +104,29 @@ impl<'a> WantedInstances<'a> {
         }
         // Instances of all owners count in Cloud Map.
         let others = present.count_others();
-        if set_by == SetBy::Name {
+        if set_by == MaximumSource::LimitPerName {
             maximum = maximum.saturating_sub(others);
         }
         let mut kept = BTreeMap::new();
-        for (new_id, id) in present.kept_for(self) {
+        for (new_id, id) in present.match_to(self) {
             kept.insert(new_id.clone(), id.clone());
         }
         let is_present = |new_id: &String| kept.contains_key(new_id);
         let endpoints = self.template.published.read_endpoints().iter();
-        let lasting =
+        let not_terminating =
             endpoints.filter(|endpoint| !endpoint.terminating).flat_map(Endpoint::addresses);
-        let lasting: BTreeSet<IpAddr> = lasting.collect();
+        let not_terminating: BTreeSet<IpAddr> = not_terminating.collect();
         let mut in_order = in_order(self.instances.keys(), is_present);
         in_order.sort_by_key(|id| {
             let (identity, attributes) = &self.instances[*id];
-            let is_refused = Reason::of_one_family(self.template.kind, attributes).is_some();
-            let terminates = !identity.addresses().any(|address| lasting.contains(&address));
+            let is_refused = Reason::record_type_mismatch(self.template.kind, attributes).is_some();
+            let terminates =
+                !identity.addresses().any(|address| not_terminating.contains(&address));
             (terminates, is_refused && !is_present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
         let reason = match set_by {
-            SetBy::Name => {
+            MaximumSource::LimitPerName => {
                 Reason::ServiceFull { wanted, fit: maximum, limit: INSTANCES_OF_NAME, others }
             }
             _ => Reason::Maximum { maximum, set_by, wanted },
@@ -143,19 +146,24 @@ impl<'a> WantedInstances<'a> {
         }
     }
 
-    /// The wanted attributes for the endpoint of the instance with the attributes `present`; `None` if none is wanted.
+    /// The wanted attributes for an instance with the attributes `present`. `None` if no endpoint has its address and
+    /// port.
     pub fn attributes_of(&self, present: &Attributes) -> Option<&Attributes> {
         let identity = Identity::of(present, self.template.distinguishes_ports());
         let mut instances = self.instances.values();
         instances.find(|(wanted, _)| *wanted == identity).map(|(_, attributes)| attributes)
     }
 
-    /// The most instances to keep or register, with the source of the number: the smallest of the annotated number, the
-    /// allowed number and the limits of the function.
-    pub fn maximum(&self) -> (usize, SetBy) {
-        self.template.maximum().map_or(self.room, |maximum| maximum.min(self.room))
+    /// The largest number of instances to keep or register, with its source: the smallest of the annotated number, the
+    /// number that `NAME_POLICY` allows and the limits of the function.
+    pub fn maximum(&self) -> (usize, MaximumSource) {
+        self.template
+            .maximum()
+            .map_or(self.function_limit, |maximum| maximum.min(self.function_limit))
     }
 
+    /// Returns the instances.
+    ///
     /// # Errors
     /// Returns the reason if no registration can succeed.
     pub fn accepted(self) -> Result<Self, Reason> {
@@ -170,7 +178,7 @@ impl<'a> WantedInstances<'a> {
     /// Whether the last instances stay since no endpoint is ready.
     pub fn keeps_last_set(&self) -> bool {
         let InstanceTemplate { claims, published, .. } = &self.template;
-        claims.publish && claims.keeps_last && !published.truncated && !self.ready
+        claims.publish && claims.keeps_last && !published.truncated && !self.has_ready_endpoint
     }
 
     /// Whether an endpoint requests an instance, even if none could be derived.
@@ -188,35 +196,34 @@ impl<'a> WantedInstances<'a> {
             if !endpoint.is_published(claims) {
                 continue;
             }
-            // Further instances would only be left out again, and each of a few thousand endpoints may have twenty
-            // ports.
+            // Further instances would exceed the limit anyway. Each of a few thousand endpoints may have twenty ports.
             if self.instances.len() >= INSTANCES_OF_SERVICE {
                 break;
             }
-            let fit = template.fit(endpoint, &marks, owner.cluster.region());
-            self.ready |= !fit.instances.is_empty() || !fit.unclear.is_empty();
-            for (identity, attributes) in fit.instances {
+            let derived = template.instances_of(endpoint, &marks, owner.cluster.region());
+            self.has_ready_endpoint |= !derived.instances.is_empty() || !derived.unclear.is_empty();
+            for (identity, attributes) in derived.instances {
                 let id = identity.new_id(owner, &self.holder);
                 self.add(id, (identity, attributes));
             }
-            self.unclear.extend(fit.unclear);
+            self.unclear.extend(derived.unclear);
             // A thousand endpoints may lack the same port, which is one reason.
-            held_back.extend(fit.held_back);
+            held_back.extend(derived.held_back);
         }
         self.held_back.extend(held_back);
     }
 }
 
-/// The most instances of the holder under `key` by the limits of the function: the limit of the Service, less the
-/// instances of the names before `key` in the annotation, and at most the limit of a name.
-fn room(
+/// The largest number of instances of the holder under `key` by the limits of the function: the limit of the Service,
+/// less the instances under the names before `key` in the annotation, and at most the limit of a name.
+fn function_limit(
     observation: &Observation,
     key: &ServiceKey,
     holder: &ServiceRef,
     template: InstanceTemplate<'_>,
-) -> (usize, SetBy) {
+) -> (usize, MaximumSource) {
     let claims = template.claims;
-    let mut left = INSTANCES_OF_SERVICE;
+    let mut remaining = INSTANCES_OF_SERVICE;
     if claims.names.len() > INSTANCES_OF_SERVICE / INSTANCES_OF_NAME {
         for name in &claims.names {
             match observation.key(holder, &claims.namespace, name) {
@@ -224,13 +231,17 @@ fn room(
                     let existing = observation.registry.services.get(&before);
                     let kind = existing.map_or(template.kind, |service| service.kind);
                     let template = InstanceTemplate { kind, ..template };
-                    left = left.saturating_sub(template.most_instances());
+                    remaining = remaining.saturating_sub(template.most_instances());
                 }
                 _ => break,
             }
         }
     }
-    if left < INSTANCES_OF_NAME { (left, SetBy::Service) } else { (INSTANCES_OF_NAME, SetBy::Name) }
+    if remaining < INSTANCES_OF_NAME {
+        (remaining, MaximumSource::LimitPerService)
+    } else {
+        (INSTANCES_OF_NAME, MaximumSource::LimitPerName)
+    }
 }
 
 fn claims_and_endpoints<'a>(
@@ -246,11 +257,11 @@ fn claims_and_endpoints<'a>(
     Ok((published, claims))
 }
 
-/// The ids by priority, highest first: present ones, and then by the hashes in the ids, so that every run chooses the
-/// same ones.
+/// The ids by priority, highest first: registered instances, then by the hash in the id, so that every run chooses the
+/// same instances.
 ///
-/// Say a canary is one of ten pods: `max-instances: 1`. In the order of the lists, which each update of an
-/// EndpointSlice may change, the next sync would replace it by another pod. By name or age, the pods of one node or
+/// Say a canary is one of ten pods: `max-instances: 1`. An update of an EndpointSlice may change the order of its list,
+/// so in that order the next sync would replace the canary by another pod. By name or age, the pods of one node or
 /// rollout would come first in every Service.
 pub fn in_order<'a>(
     ids: impl IntoIterator<Item = &'a String>,
@@ -262,21 +273,21 @@ pub fn in_order<'a>(
 }
 
 /// Our instances under a key.
-pub struct Present<'a> {
+pub struct OurInstances<'a> {
     owner: &'a Owner,
     service: Option<&'a CloudMapService>,
-    pub ours: BTreeMap<&'a String, Ours<'a>>,
+    pub ours: BTreeMap<&'a String, OurInstance<'a>>,
     by_identity: BTreeMap<Identity, Vec<&'a String>>,
 }
 
 /// An instance of ours.
-pub struct Ours<'a> {
+pub struct OurInstance<'a> {
     pub attributes: &'a Attributes,
     /// Its addresses, and its port if the service distinguishes ports.
     pub identity: Identity,
 }
 
-impl<'a> Present<'a> {
+impl<'a> OurInstances<'a> {
     /// Our instances that were read under a key. Their identities have a port if those of the wanted instances do.
     pub fn of(observation: &'a Observation, key: &ServiceKey, wanted: &WantedInstances) -> Self {
         let distinguishes_ports = wanted.template.distinguishes_ports();
@@ -285,7 +296,7 @@ impl<'a> Present<'a> {
         for (id, attributes) in observation.ours(key) {
             let identity = Identity::of(attributes, distinguishes_ports);
             by_identity.entry(identity.clone()).or_default().push(id);
-            ours.insert(id, Ours { attributes, identity });
+            ours.insert(id, OurInstance { attributes, identity });
         }
         let service = observation.registry.services.get(key);
         Self { owner: &observation.owner, service, ours, by_identity }
@@ -312,8 +323,8 @@ impl<'a> Present<'a> {
         keys.collect()
     }
 
-    /// The id for a new instance: `wanted_id`, or a spare one if an instance of ours has that id and is kept for
-    /// another endpoint, as after an exchange in a full namespace. Returns `None` if none is free.
+    /// The id for a new instance: `wanted_id`, or a spare id if an instance of ours has that id for another endpoint,
+    /// as after an exchange in a full namespace. Returns `None` if no id is free.
     pub fn spare_id(&self, wanted_id: &str) -> Option<String> {
         let used = self.service.and_then(|service| service.instances.as_ref());
         self.ids_from(wanted_id).find(|id| !used.is_some_and(|used| used.contains_key(id)))
@@ -322,17 +333,18 @@ impl<'a> Present<'a> {
     /// The id `first`, then the id for the endpoint of our instance that has the id before, and so on.
     fn ids_from(&self, first: &str) -> impl Iterator<Item = String> {
         let next = |id: &String| {
-            let Ours { attributes, identity } = self.ours.get(id)?;
+            let OurInstance { attributes, identity } = self.ours.get(id)?;
             Some(identity.new_id(self.owner, &self.owner.service_of(attributes)?))
         };
         std::iter::successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
     }
 
-    /// Our instance that is kept for each wanted instance, by the new id of the wanted one. It has the same identity,
-    /// or it has the new id already, for example if the endpoint gained a second address. If the instance with the new
-    /// id is kept for another endpoint, since its address was edited, the next instance on the way to a spare id is
-    /// kept. No instance is kept for an endpoint that has lost an address.
-    pub fn kept_for<'w>(&self, wanted: &'w WantedInstances) -> BTreeMap<&'w String, &'a String> {
+    /// Matches our instances with the wanted ones. Returns our instance for each wanted instance, by the new id of the
+    /// wanted one. An instance matches if it has the same identity, or else if it already has the new id, for example
+    /// because the endpoint gained a second address. If the instance with the new id matches another endpoint, since
+    /// its address was edited, the next instance in the chain of spare ids matches. No instance matches an endpoint
+    /// that has lost an address.
+    pub fn match_to<'w>(&self, wanted: &'w WantedInstances) -> BTreeMap<&'w String, &'a String> {
         let mut kept = self.with_same_identity(wanted);
         let mut taken: BTreeSet<&String> = kept.values().copied().collect();
         for new_id in wanted.instances.keys() {
@@ -365,11 +377,11 @@ impl<'a> Present<'a> {
         let Some(ours) = self.ours.get(id) else { return false };
         let Some((_, attributes)) = wanted.instances.get(id) else { return false };
         ours.identity.addresses().count() == 2
-            && Reason::of_one_family(wanted.template.kind, attributes).is_some()
+            && Reason::record_type_mismatch(wanted.template.kind, attributes).is_some()
     }
 
-    /// Our instance with the identity of each wanted instance. If several have it, an id that belongs to another wanted
-    /// instance is left to that one.
+    /// Our instance with the same identity as each wanted instance. If several of ours have that identity, prefers one
+    /// whose id is not the new id of another wanted instance.
     fn with_same_identity<'w>(
         &self,
         wanted: &'w WantedInstances,

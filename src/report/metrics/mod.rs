@@ -30,11 +30,11 @@ pub struct Metric<T> {
     /// The meaning for the documentation.
     pub meaning: &'static str,
     unit: Unit,
-    count: Counting<T>,
+    count: Counter<T>,
 }
 
 /// Returns the value of a metric in a report. `None` if the report does not have the metric.
-type Counting<T> = fn(&T) -> Option<usize>;
+type Counter<T> = fn(&T) -> Option<usize>;
 
 #[derive(Clone, Copy)]
 enum Unit {
@@ -43,11 +43,11 @@ enum Unit {
 }
 
 impl<T> Metric<T> {
-    const fn counted(name: &'static str, meaning: &'static str, count: Counting<T>) -> Self {
+    const fn counted(name: &'static str, meaning: &'static str, count: Counter<T>) -> Self {
         Self { name, meaning, unit: Unit::Count, count }
     }
 
-    const fn seconds(name: &'static str, meaning: &'static str, count: Counting<T>) -> Self {
+    const fn seconds(name: &'static str, meaning: &'static str, count: Counter<T>) -> Self {
         Self { name, meaning, unit: Unit::Second, count }
     }
 }
@@ -67,9 +67,9 @@ pub fn write(
     }
     for cluster in &report.clusters {
         let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
-        write_document(time, &dimensions, &OF_CLUSTER, cluster, output)?;
+        write_document(time, &dimensions, &CLUSTER_METRICS, cluster, output)?;
     }
-    write_document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
+    write_document(time, &[(FUNCTION, function)], &INVOCATION_METRICS, report, output)
 }
 
 struct Document<'a> {
@@ -112,7 +112,7 @@ fn write_document<T>(
 }
 
 /// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
+pub const CLUSTER_METRICS: [Metric<ClusterReport>; 17] = [
     Metric::counted(
         "GoodFullSync",
         "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
@@ -190,7 +190,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 17] = [
     Metric::counted(
         "ClustersetUnfinished",
         "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and 1 if an obstacle freezes the member",
-        |cluster| cluster.multi_cluster.as_ref().map(MultiClusterReport::open),
+        |cluster| cluster.multi_cluster.as_ref().map(MultiClusterReport::count_unfinished),
     ),
 ];
 
@@ -219,8 +219,8 @@ impl ClusterReport {
 
     /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.
     fn is_guarded_again(&self) -> bool {
-        let of_imports = self.multi_cluster.as_ref().and_then(|member| member.guard.as_ref());
-        let guards = [self.guard.as_ref(), of_imports].into_iter();
+        let import_guard = self.multi_cluster.as_ref().and_then(|member| member.guard.as_ref());
+        let guards = [self.guard.as_ref(), import_guard].into_iter();
         guards.filter_map(held).any(|guard| guard.needs_operator)
     }
 }
@@ -238,7 +238,7 @@ fn loss_held(guard: Option<&GuardReport>) -> usize {
 // a cluster's metrics.
 
 /// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 14] = [
+pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     Metric::counted(
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION, CLUSTER]]));
         // Six metrics are only for members of a clusterset.
         let count = directive["Metrics"].as_array().expect("a list").len();
-        assert_eq!(count, OF_CLUSTER.len() - 6);
+        assert_eq!(count, CLUSTER_METRICS.len() - 6);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
         assert_eq!([&cluster["function_name"], &cluster["cluster"]], ["sync", "blue"]);
         let counts = ["GoodFullSync", "Registered", "Failed"].map(|name| &cluster[name]);
@@ -422,7 +422,7 @@ mod tests {
         let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
         // One metric is for clustersets, and one for a Cloud Map that was not read completely.
-        assert_eq!(metrics.len(), OF_INVOCATION.len() - 2);
+        assert_eq!(metrics.len(), INVOCATION_METRICS.len() - 2);
     }
 
     #[test]
@@ -430,9 +430,9 @@ mod tests {
         use Whole::{Everything, Nothing, OneCluster};
 
         let reported = |mode, whole, unreadable| {
-            let of_line = |line: Value| [line["GoodFullSync"].as_u64(), line["Orphans"].as_u64()];
+            let values = |line: Value| [line["GoodFullSync"].as_u64(), line["Orphans"].as_u64()];
             let lines = lines(mode, whole, unreadable).into_iter();
-            lines.map(of_line).collect::<Vec<_>>()
+            lines.map(values).collect::<Vec<_>>()
         };
         let none = [None, None];
         for (mode, whole, unreadable, expected) in [

@@ -1,6 +1,6 @@
 //! Tests of the metrics' values.
 
-use super::{Metric, OF_CLUSTER, OF_INVOCATION};
+use super::{CLUSTER_METRICS, INVOCATION_METRICS, Metric};
 use crate::model::{GuardState, Line, Outcome, STALE, ServiceRef, Verb};
 use crate::report::{ClusterReport, GuardReport, Mode, MultiClusterReport, Report, ServiceReport};
 
@@ -54,11 +54,11 @@ fn counted<T>(subject: &T, metrics: &[Metric<T>], name: &str) -> usize {
 #[test]
 fn drift_is_counted_for_a_cluster_and_for_all() {
     let cluster = cluster();
-    let count = |name| counted(&cluster, &OF_CLUSTER, name);
+    let count = |name| counted(&cluster, &CLUSTER_METRICS, name);
     assert_eq!((count("Missing"), count("Leftover")), (2, 1));
     assert_eq!(count("HeldBack"), 2);
     let report = Report::new(Mode::Sync, vec![cluster.clone(), cluster]);
-    let count = |name| counted(&report, &OF_INVOCATION, name);
+    let count = |name| counted(&report, &INVOCATION_METRICS, name);
     assert_eq!((count("OutOfStep"), count("HeldBack"), count("Conflicts")), (6, 4, 2));
 }
 
@@ -72,9 +72,9 @@ fn only_the_loss_that_a_full_sync_holds_counts_as_guarded() {
     ] {
         let guard = Some(guard(state, needs_operator));
         let cluster = ClusterReport { guard, ..ClusterReport::default() };
-        let held = counted(&cluster, &OF_CLUSTER, "GuardHeld");
+        let held = counted(&cluster, &CLUSTER_METRICS, "GuardHeld");
         let report = Report::new(Mode::Sync, vec![cluster]);
-        assert_eq!((held, counted(&report, &OF_INVOCATION, "GuardHeldAgain")), expected);
+        assert_eq!((held, counted(&report, &INVOCATION_METRICS, "GuardHeldAgain")), expected);
     }
 }
 
@@ -83,10 +83,10 @@ fn loss_of_imports_that_is_held_again_counts_as_one_of_instances_does() {
     let guard = Some(guard(GuardState::Held, true));
     let multi_cluster = Some(MultiClusterReport { guard, ..MultiClusterReport::default() });
     let cluster = ClusterReport { multi_cluster, ..ClusterReport::default() };
-    let held = |name| counted(&cluster, &OF_CLUSTER, name);
+    let held = |name| counted(&cluster, &CLUSTER_METRICS, name);
     assert_eq!((held("ImportGuardHeld"), held("GuardHeld")), (20, 0));
     let report = Report::new(Mode::Sync, vec![cluster.clone()]);
-    assert_eq!(counted(&report, &OF_INVOCATION, "GuardHeldAgain"), 1);
+    assert_eq!(counted(&report, &INVOCATION_METRICS, "GuardHeldAgain"), 1);
 }
 
 #[test]
@@ -105,12 +105,13 @@ fn stale_member_counts_once_in_each_clusterset() {
         member("pay", &["green"]),
     ];
     let report = Report::new(Mode::Sync, clusters);
-    assert_eq!(counted(&report, &OF_INVOCATION, "StaleClusters"), 3);
+    assert_eq!(counted(&report, &INVOCATION_METRICS, "StaleClusters"), 3);
 }
 
 #[test]
 fn the_most_services_that_a_full_sync_left_unread_are_reported_and_none_are_not() {
-    let metric = OF_INVOCATION.iter().find(|metric| metric.name == "Unread").expect("the metric");
+    let metric =
+        INVOCATION_METRICS.iter().find(|metric| metric.name == "Unread").expect("the metric");
     for (whole, unread, expected) in [
         ([true, true], [3, 5], Some(5)),
         ([true, true], [0, 0], None),

@@ -20,7 +20,7 @@ const ACCOUNTS: [&str; 2] = ["444455556666", "777788889999"];
 /// A `QUOTA_SHARE` without any limit.
 pub const UNLIMITED: f64 = 1000.0;
 /// Namespaces are not listed again for five minutes.
-const NAMESPACES_STAND: Duration = Duration::from_mins(5);
+const NAMESPACES_MAX_AGE: Duration = Duration::from_mins(5);
 
 /// A fleet in the stand-ins, in step.
 pub struct World {
@@ -134,7 +134,7 @@ impl World {
     /// The schedule begins.
     pub async fn play(&self, function: &Function, process: Process) {
         if process == Process::Warm {
-            self.clock.advance(NAMESPACES_STAND);
+            self.clock.advance(NAMESPACES_MAX_AGE);
         }
         let answer = invoke(function, &event("schedule-eventbridge-scheduler")).await;
         assert_eq!(answer.response.expect("an answer")["ok"], true);

@@ -1,4 +1,4 @@
-//! Each event of each watch against the places that it returns.
+//! Each event of each watch against the scopes that it returns.
 
 use super::Watch::{ClusterIpSlices, Exports, HeadlessSlices, OtherSlices, Services};
 use super::*;
@@ -22,10 +22,10 @@ fn slice(version: u32) -> WatchedObject {
 fn list(changes: &mut Changes, watch: Watch, objects: &[WatchedObject]) -> Vec<String> {
     let listed = objects.iter().cloned().map(Event::InitApply);
     let events = std::iter::once(Event::Init).chain(listed).chain([Event::InitDone]);
-    events.flat_map(|seen| places(changes, watch, seen)).collect()
+    events.flat_map(|seen| scopes(changes, watch, seen)).collect()
 }
 
-fn places(changes: &mut Changes, watch: Watch, seen: Event<WatchedObject>) -> Vec<String> {
+fn scopes(changes: &mut Changes, watch: Watch, seen: Event<WatchedObject>) -> Vec<String> {
     changes.record(watch, seen).iter().map(SyncScope::to_string).collect()
 }
 
@@ -51,8 +51,8 @@ fn the_start_reports_the_whole_cluster_once_after_all_lists() {
 fn a_rejected_list_does_not_stop_other_changes() {
     let mut changes = Changes::new(false);
     list(&mut changes, Services, &[web(1)]);
-    assert!(places(&mut changes, HeadlessSlices, Event::Init).is_empty());
-    assert_eq!(places(&mut changes, Services, Event::Apply(web(3))), ["shop/web"]);
+    assert!(scopes(&mut changes, HeadlessSlices, Event::Init).is_empty());
+    assert_eq!(scopes(&mut changes, Services, Event::Apply(web(3))), ["shop/web"]);
 }
 
 #[test]
@@ -83,17 +83,17 @@ fn each_change_reports_its_service() {
         ("the same again", Services, Event::Apply(web(1)), vec![]),
     ];
     for (case, watch, seen, expected) in rows {
-        assert_eq!(places(&mut started(), watch, seen), expected, "{case}");
+        assert_eq!(scopes(&mut started(), watch, seen), expected, "{case}");
     }
 }
 
 #[test]
 fn a_service_that_loses_its_annotation_is_reported_once() {
     let mut changes = started();
-    places(&mut changes, Services, Event::Apply(object("web", 3, None)));
-    assert!(places(&mut changes, Services, Event::Apply(object("web", 4, None))).is_empty());
-    assert!(places(&mut changes, HeadlessSlices, Event::Apply(slice(5))).is_empty());
-    assert!(places(&mut changes, Services, Event::Delete(object("web", 6, None))).is_empty());
+    scopes(&mut changes, Services, Event::Apply(object("web", 3, None)));
+    assert!(scopes(&mut changes, Services, Event::Apply(object("web", 4, None))).is_empty());
+    assert!(scopes(&mut changes, HeadlessSlices, Event::Apply(slice(5))).is_empty());
+    assert!(scopes(&mut changes, Services, Event::Delete(object("web", 6, None))).is_empty());
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_list_that_is_read_again_reports_the_changes_since() {
 #[test]
 fn an_interrupted_list_removes_no_objects() {
     let mut changes = started();
-    assert!(places(&mut changes, Services, Event::Init).is_empty());
+    assert!(scopes(&mut changes, Services, Event::Init).is_empty());
     assert!(list(&mut changes, Services, &[web(1)]).is_empty());
-    assert_eq!(places(&mut changes, Services, Event::Apply(web(8))), ["shop/web"]);
+    assert_eq!(scopes(&mut changes, Services, Event::Apply(web(8))), ["shop/web"]);
 }
 
 /// `shop/web` without annotations, exported, with one slice; `shop/plain` is not exported.
@@ -160,9 +160,9 @@ fn each_change_of_an_export_reports_its_service() {
         ("a headless one of it", HeadlessSlices, of_plain(), none()),
     ];
     for (case, watch, seen, expected) in rows {
-        assert_eq!(places(&mut exporting(), watch, seen.clone()), expected, "{case}");
+        assert_eq!(scopes(&mut exporting(), watch, seen.clone()), expected, "{case}");
         if !matches!(watch, Services | HeadlessSlices | OtherSlices) {
-            assert!(places(&mut started(), watch, seen).is_empty(), "off: {case}");
+            assert!(scopes(&mut started(), watch, seen).is_empty(), "off: {case}");
         }
     }
 }
@@ -170,9 +170,9 @@ fn each_change_of_an_export_reports_its_service() {
 #[test]
 fn service_is_followed_until_its_export_ends() {
     let mut changes = exporting();
-    places(&mut changes, Exports, Event::Delete(web(3)));
-    assert!(places(&mut changes, ClusterIpSlices, Event::Apply(slice(9))).is_empty());
-    assert!(places(&mut changes, Services, Event::Apply(object("web", 9, None))).is_empty());
+    scopes(&mut changes, Exports, Event::Delete(web(3)));
+    assert!(scopes(&mut changes, ClusterIpSlices, Event::Apply(slice(9))).is_empty());
+    assert!(scopes(&mut changes, Services, Event::Apply(object("web", 9, None))).is_empty());
 }
 
 #[test]
@@ -185,5 +185,5 @@ fn exports_that_the_cluster_does_not_have_delay_nothing_and_are_followed_once_it
     assert_eq!(list(&mut changes, ClusterIpSlices, &[slice(2)]), ["the whole cluster"]);
     assert!(list(&mut changes, Exports, &[]).is_empty());
     assert_eq!(list(&mut changes, Exports, &[web(1)]), ["shop/web"]);
-    assert_eq!(places(&mut changes, ClusterIpSlices, Event::Apply(slice(9))), ["shop/web"]);
+    assert_eq!(scopes(&mut changes, ClusterIpSlices, Event::Apply(slice(9))), ["shop/web"]);
 }

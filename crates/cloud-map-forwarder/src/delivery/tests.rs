@@ -15,10 +15,10 @@ fn service(name: &str) -> SyncScope {
 }
 
 fn names(due: &[DueScope]) -> Vec<String> {
-    due.iter().map(|due| due.place.to_string()).collect()
+    due.iter().map(|due| due.scope.to_string()).collect()
 }
 
-/// The places that are due now, without waiting.
+/// The scopes that are due now, without waiting.
 fn now(pending: &Pending) -> Vec<String> {
     let due = pin!(pending.take_due(10));
     match due.poll(&mut Context::from_waker(Waker::noop())) {
@@ -142,7 +142,7 @@ async fn more_services_than_the_limit_become_the_whole_cluster() {
         pending.add(service(&number.to_string()));
     }
     pending.add(service("0"));
-    assert_eq!(pending.waiting().places.len(), LIMIT);
+    assert_eq!(pending.waiting().scopes.len(), LIMIT);
     pending.add(service("one-more"));
     assert_eq!(names(&pending.take_all(10)), ["the whole cluster"]);
 }
@@ -168,12 +168,12 @@ async fn a_waiting_take_returns_an_added_place() {
 }
 
 fn due(name: &str) -> DueScope {
-    DueScope { place: SyncScope::Service(ServiceRef::new("shop", name)), since: Instant::now() }
+    DueScope { scope: SyncScope::Service(ServiceRef::new("shop", name)), since: Instant::now() }
 }
 
 #[test]
 fn only_a_message_that_the_queue_confirms_counts_as_sent() {
-    let places = ["web", "cart", "api"].map(due);
+    let scopes = ["web", "cart", "api"].map(due);
     let has = SendMessageBatchResultEntry::builder();
     let has = has.id("0").message_id("m").md5_of_message_body("d").build();
     let has_not = BatchResultErrorEntry::builder();
@@ -183,11 +183,11 @@ fn only_a_message_that_the_queue_confirms_counts_as_sent() {
         .failed(has_not.build().expect("complete"))
         .build()
         .expect("complete");
-    let DeliveryOutcome { accepted, refused } = outcome(&places, &answer);
-    assert_eq!(accepted, places[..1]);
+    let DeliveryOutcome { accepted, refused } = outcome(&scopes, &answer);
+    assert_eq!(accepted, scopes[..1]);
     let why: Vec<&str> = refused.iter().map(|(_, why)| why.as_str()).collect();
     assert_eq!(why, ["InternalError: later", "it is missing in the response"]);
-    assert!(refused.iter().map(|(due, _)| due).eq(&places[1..]));
+    assert!(refused.iter().map(|(due, _)| due).eq(&scopes[1..]));
 }
 
 #[test]
@@ -196,12 +196,12 @@ fn the_function_reads_each_message_as_intended() {
         (SyncScope::Cluster, "blue"),
         (SyncScope::Service(ServiceRef::new("shop", "web")), "blue/shop/web"),
     ];
-    for (place, scope) in rows {
-        let body = place.message("blue").to_string();
+    for (scope, read_scope) in rows {
+        let body = scope.message("blue").to_string();
         let record = json!({"messageId": "1", "eventSource": "aws:sqs", "body": body});
         let read = event::read(&json!({"Records": [record]})).expect("a batch");
         let Payload::Queue(messages) = read else { panic!("{read:?}") };
         let reading = messages[0].reading.as_ref().expect("usable");
-        assert_eq!(reading.to_string(), scope);
+        assert_eq!(reading.to_string(), read_scope);
     }
 }

@@ -86,8 +86,12 @@ fn the_saved_answers_in_json_are_accepted() {
 
 #[test]
 fn the_metrics_table_is_the_codes() {
-    check("docs/reference/metrics.md", "of an invocation", &metrics_table(&metrics::OF_INVOCATION));
-    check("docs/reference/metrics.md", "of a cluster", &metrics_table(&metrics::OF_CLUSTER));
+    check(
+        "docs/reference/metrics.md",
+        "of an invocation",
+        &metrics_table(&metrics::INVOCATION_METRICS),
+    );
+    check("docs/reference/metrics.md", "of a cluster", &metrics_table(&metrics::CLUSTER_METRICS));
 }
 
 fn metrics_table<T>(metrics: &[metrics::Metric<T>]) -> String {

@@ -1,4 +1,4 @@
-//! The instances that are skipped, with the reasons, and those that are no instances of the clusterset.
+//! The instances that are skipped, with the reasons, and the instances that do not belong to the clusterset.
 
 use insta::assert_snapshot;
 

@@ -1,5 +1,5 @@
-//! The table of conditions, and when a status is written. The exports here are those of two clusters; conditions are
-//! texts such as `Ready=True Exported #3 @1000 message`, with the generation and the time.
+//! The table of conditions, and the cases in which a status is written. The exports here are those of two clusters;
+//! conditions are texts such as `Ready=True Exported #3 @1000 message`, with the generation and the time.
 
 mod table;
 mod worse;

@@ -1,4 +1,4 @@
-//! When a condition becomes a Warning.
+//! The conditions that become a Warning.
 
 use super::{agreed, apply, export, exported, in_conflict, merged, written};
 use crate::clusterset::conditions::{ExportOutcome, turned_bad};

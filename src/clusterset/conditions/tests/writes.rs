@@ -1,4 +1,4 @@
-//! When a status is written, and with which times.
+//! The cases in which a status is written, and the times in it.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! Which exporter decides what, in words for people.
+//! The exporter that decides each property, as people read it.
 
 use super::notation::{exports, merge_all};
 use crate::clusterset::merge::{decisions, ports_of_some};

@@ -20,7 +20,7 @@ pub fn exports(lines: &str) -> Vec<Export> {
     lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(export).collect()
 }
 
-/// The outcome of merging exports, one a line, without what is the default of an export.
+/// The outcome of merging exports, one a line, without the defaults of an export.
 pub fn merged(lines: &str) -> String {
     let exports = exports(lines);
     let merged = merge_all(&exports);

@@ -1,9 +1,9 @@
-//! Which ports an import has, under which names, who serves them, and when that is a conflict.
+//! The ports of an import, their names, the exporters whose endpoints serve them, and the conflicts of ports.
 
 use insta::assert_snapshot;
 
 use super::notation::{exports, merge_all, merged, port};
-use crate::clusterset::merge::{served_ports, serves};
+use crate::clusterset::merge::{includes_endpoint, served_ports};
 use crate::model::{ClustersetService, EndpointPort, ExportedPort, ImportType};
 
 #[test]
@@ -137,8 +137,8 @@ fn endpoint_serves_the_port_of_its_protocol_and_number() {
         (None, false),
     ] {
         let port = endpoint.as_ref();
-        assert_eq!(serves(&service, &exports[1], port), expected, "{endpoint:?}");
-        assert!(serves(&headless, &exports[1], port), "{endpoint:?}");
+        assert_eq!(includes_endpoint(&service, &exports[1], port), expected, "{endpoint:?}");
+        assert!(includes_endpoint(&headless, &exports[1], port), "{endpoint:?}");
     }
     let served: Vec<&ExportedPort> = served_ports(&service, &exports[0]).collect();
     assert_eq!(served, [&port("http:80"), &port("dns:53/UDP")]);

@@ -1,4 +1,5 @@
-//! Promises of every merge, checked on random exports of few names and numbers, so that they often meet.
+//! Promises of every merge, checked on random exports with few different names and numbers, so that they often
+//! conflict.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Type, affinity, policies, labels and annotations: whose count, and who disagrees.
+//! Type, affinity, policies, labels and annotations: the deciding exporters, and the conflicts.
 
 use insta::assert_snapshot;
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::world::{BOTH, World, cluster, endpoint, many, ports};
-use crate::import::plan::{Exported, ImportedEndpoint, Read};
+use crate::import::plan::{ImportedEndpoint, MemberEndpoints, Read};
 use crate::model::{ExportedPort, Family, ImportType, SessionAffinity};
 
 const CLUSTERS: [&str; 3] = ["blue", "green", "red"];
@@ -16,9 +16,9 @@ const PORTS: [&str; 5] =
 const ADDRESSES: [&str; 8] =
     ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "fd00::1", "fd00::2", "fd00::3", "127.0.0.1"];
 
-/// What a cluster's read says: nothing read, no export, or an export with endpoints.
+/// The outcome of the read of a cluster: not read, no export, or an export with endpoints.
 #[derive(Clone, Debug)]
-enum Said {
+enum MemberRead {
     Unread,
     NoExport,
     Export(Vec<ImportedEndpoint>),
@@ -33,43 +33,45 @@ pub fn world() -> impl Strategy<Value = World> {
     let families = select(vec![vec![Family::V4], vec![Family::V6], BOTH.to_vec(), Vec::new()]);
     let available = select(vec![vec![Family::V4], vec![Family::V6, Family::V4], BOTH.to_vec()]);
     let properties = (option::of(select(&["PreferClose"][..])), any::<bool>());
-    let said = vec(said(), CLUSTERS.len());
+    let member_read = vec(member_read(), CLUSTERS.len());
     let kind = prop_oneof![4 => Just(ImportType::ClusterSetIp), 1 => Just(ImportType::Headless)];
-    let all = (ports_of_import, families, available, properties, said, kind, 0..9);
-    all.prop_map(|(ports, families, available, (distribution, has_affinity), said, kind, list)| {
-        let mut world = World::with_ports(&ports).families(&families);
-        world.available = available;
-        world.merged_mut().kind = kind;
-        let properties = &mut world.merged_mut().properties;
-        properties.traffic_distribution = distribution.map(str::to_owned);
-        if has_affinity {
-            properties.session_affinity = SessionAffinity::ClientIp(None);
-            properties.labels.insert("team".to_owned(), "shop".to_owned());
-        }
-        for (name, said) in CLUSTERS.into_iter().zip(said) {
-            add(&mut world, name, said);
-        }
-        world.merged = world.merged.filter(|merged| !merged.clusters.is_empty());
-        // One list in nine is not complete.
-        world.sources.is_complete = list > 0;
-        world
-    })
+    let all = (ports_of_import, families, available, properties, member_read, kind, 0..9);
+    all.prop_map(
+        |(ports, families, available, (distribution, has_affinity), member_read, kind, list)| {
+            let mut world = World::with_ports(&ports).families(&families);
+            world.available = available;
+            world.merged_mut().kind = kind;
+            let properties = &mut world.merged_mut().properties;
+            properties.traffic_distribution = distribution.map(str::to_owned);
+            if has_affinity {
+                properties.session_affinity = SessionAffinity::ClientIp(None);
+                properties.labels.insert("team".to_owned(), "shop".to_owned());
+            }
+            for (name, member_read) in CLUSTERS.into_iter().zip(member_read) {
+                add(&mut world, name, member_read);
+            }
+            world.merged = world.merged.filter(|merged| !merged.clusters.is_empty());
+            // One list in nine is not complete.
+            world.sources.is_complete = list > 0;
+            world
+        },
+    )
 }
 
-fn add(world: &mut World, name: &str, said: Said) {
-    let read = match said {
-        Said::Unread => Read::Unread,
-        Said::NoExport => Read::Whole(Exported::default()),
-        Said::Export(endpoints) => return world.export(name, endpoints),
+fn add(world: &mut World, name: &str, member_read: MemberRead) {
+    let read = match member_read {
+        MemberRead::Unread => Read::Unread,
+        MemberRead::NoExport => Read::Whole(MemberEndpoints::default()),
+        MemberRead::Export(endpoints) => return world.export(name, endpoints),
     };
     world.sources.by_cluster.insert(cluster(name), read);
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn member_read() -> impl Strategy<Value = MemberRead> {
     prop_oneof![
-        1 => Just(Said::Unread),
-        2 => Just(Said::NoExport),
-        6 => endpoints().prop_map(Said::Export),
+        1 => Just(MemberRead::Unread),
+        2 => Just(MemberRead::NoExport),
+        6 => endpoints().prop_map(MemberRead::Export),
     ]
 }
 
@@ -77,7 +79,7 @@ fn endpoints() -> impl Strategy<Value = Vec<ImportedEndpoint>> {
     prop_oneof![12 => a_few(), 1 => crowd()]
 }
 
-/// More endpoints than fit into one slice.
+/// More endpoints than one slice can have.
 fn crowd() -> impl Strategy<Value = Vec<ImportedEndpoint>> {
     let blocks = subsequence((0..7).collect::<Vec<usize>>(), 1..=7);
     let addresses = blocks.prop_map(|blocks| {

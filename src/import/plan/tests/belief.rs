@@ -1,4 +1,4 @@
-//! Nothing leaves an import unless what lacks it was read whole.
+//! An endpoint leaves an import only if the exports of its cluster were read completely.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -105,7 +105,7 @@ fn import_stays_while_one_of_its_clusters_is_unread() {
     assert_snapshot!(both().unexported("green").unexported("red").planned(&present), @"- ServiceImport web: no cluster exports it, last red");
 }
 
-/// A cluster without part in it may export the name by now.
+/// A cluster without a part in the import may have exported the name since.
 #[test]
 fn import_keeps_its_ip_until_all_that_may_export_it_was_read() {
     let present = after(&green("http:80", "10.0.0.1"));
@@ -168,7 +168,7 @@ fn objects_without_an_import_stay_while_their_cluster_is_unread() {
     ");
 }
 
-/// The families of the import are all that is known of the exported ones.
+/// Only the import shows the exported families.
 #[test]
 fn import_without_a_family_of_the_cluster_waits_for_the_unread_cluster() {
     let mut present = after(&green("http:80", "fd00::1").families(&[Family::V6]));

@@ -185,7 +185,7 @@ fn assign_ips(object: &mut Value, number: u64) {
     }
 }
 
-/// What the API server refuses of a patch.
+/// Fails for a patch that the API server would refuse.
 fn assert_accepted(object: &Value, patch: &Value, change: &Change) {
     assert!(patch["addressType"].is_null(), "422 for {change}");
     let families = &patch["spec"]["ipFamilies"];
@@ -194,7 +194,7 @@ fn assert_accepted(object: &Value, patch: &Value, change: &Change) {
     }
 }
 
-/// What the API server refuses of an object, and the limit of 100 endpoints.
+/// Fails for an object that the API server would refuse, and for a slice of more than 100 endpoints.
 fn assert_valid(kind: Kind, object: &Value) {
     let ports =
         if kind == Kind::EndpointSlice { &object["ports"] } else { &object["spec"]["ports"] };

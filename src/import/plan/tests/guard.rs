@@ -14,7 +14,7 @@ fn at(minutes: i64) -> Timestamp {
     start.checked_add(SignedDuration::from_mins(minutes)).expect("a time")
 }
 
-/// Imports, each with its weight, its loss, and whether it goes.
+/// Imports, each with its weight, its loss, and whether it ends.
 fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     let tally = |(name, present, lost, ends): &(&str, usize, usize, bool)| {
         let left = present - lost;
@@ -48,7 +48,7 @@ fn loss_past_both_limits_is_held_unless_one_import_is_scaled_down() {
         // Half of all is not more than half.
         (&[("a", 4, 4, true), ("b", 4, 0, false)], None),
         (&[("a", 2, 2, true), ("b", 1, 1, true)], None),
-        // Its export still stands.
+        // Its export still exists.
         (&[("a", 8, 8, false), ("b", 1, 0, false)], None),
         (&[("a", 8, 8, true), ("b", 1, 0, false)], Some(GuardState::Held)),
         // Imports without endpoints count as one.
@@ -79,7 +79,7 @@ fn written(
     let judged = run.judge(all, &BTreeMap::new());
     let notes = all.iter().filter_map(|(name, tally)| match judged.note(run, name, tally) {
         NoteChange::Write(note) => Some((name.clone(), note)),
-        NoteChange::Keep | NoteChange::TakeOff => None,
+        NoteChange::Keep | NoteChange::Remove => None,
     });
     notes.collect()
 }
@@ -93,8 +93,8 @@ fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
     let at = |minutes| GuardedRun { now: at(minutes), ..run(&blue) };
     for (minutes, expected, note) in [
         (5, GuardState::Held, NoteChange::Keep),
-        (10, GuardState::Lifted, NoteChange::TakeOff),
-        (60, GuardState::Lifted, NoteChange::TakeOff),
+        (10, GuardState::Lifted, NoteChange::Remove),
+        (60, GuardState::Lifted, NoteChange::Remove),
     ] {
         let judged = at(minutes).judge(&all, &seen);
         assert_eq!(state(&judged), Some(expected), "{minutes}");
@@ -107,7 +107,7 @@ fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
     let over = imports(&[("a", 4, 0, false)]);
     let judged = at(5).judge(&over, &seen);
     let note = judged.note(&at(5), &named("a"), &over[&named("a")]);
-    assert_eq!((state(&judged), note), (None, NoteChange::TakeOff));
+    assert_eq!((state(&judged), note), (None, NoteChange::Remove));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What an import keeps while the guard holds its loss, and what the guard counts.
+//! The endpoints that an import keeps while the guard holds its loss, and the numbers that the guard counts.
 
 use insta::assert_snapshot;
 use serde_json::json;

@@ -101,7 +101,7 @@ fn ended_export_deletes_the_import_alone() {
     assert_eq!(world.planned(&cluster), "nothing");
 }
 
-/// A person deleted the import before, and left them.
+/// A person deleted the import before, and these objects were left over.
 #[test]
 fn objects_that_the_import_does_not_own_are_deleted_with_it() {
     let mut cluster = after(&web());
@@ -147,7 +147,7 @@ fn deleted_import_is_made_again_and_owns_the_rest() {
     assert_eq!(web().planned(&cluster), "nothing");
 }
 
-/// Until blue is read, its slices have the names of ports that the derived Service has, whose IP clients know.
+/// Until blue is read, its slices keep the port names of the derived Service, whose IP clients use.
 #[test]
 fn deleted_import_with_an_unread_exporter_is_made_again_as_its_service_is() {
     let both = web().exported("blue", "10.0.0.9");

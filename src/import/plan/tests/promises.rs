@@ -1,5 +1,5 @@
-//! Promises of every plan, on random histories: it leads to a state in which nothing is left to do, and nothing is
-//! touched or lost on the way.
+//! Promises of every plan, checked on random histories: a second plan has no changes, and while a plan is carried out,
+//! no needed endpoint is missing and no object of another owner changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -18,7 +18,7 @@ use crate::import::plan::present_objects::PortSet;
 use crate::import::plan::{Change, Kind, Present, Read, Slice, SliceEndpoint, Stage};
 use crate::model::{ClusterId, Family, ImportType, is_publishable};
 
-/// Few worlds and always the same, unless `PROPTEST_CASES` or `PROPTEST_RNG_SEED` asks for others.
+/// Few worlds, the same in each run, unless `PROPTEST_CASES` or `PROPTEST_RNG_SEED` is set.
 fn config() -> ProptestConfig {
     let all = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let few = ProptestConfig { cases: 128, rng_seed: RngSeed::Fixed(1), ..all.clone() };
@@ -79,8 +79,8 @@ proptest! {
     fn order_of_endpoints_changes_nothing(world in arbitrary::world()) {
         let mut other = world.clone();
         for read in other.sources.by_cluster.values_mut() {
-            if let Read::Whole(exported) = read {
-                Arc::make_mut(&mut exported.endpoints).reverse();
+            if let Read::Whole(member) = read {
+                Arc::make_mut(&mut member.endpoints).reverse();
             }
         }
         prop_assert_eq!(world.plan(&Cluster::default()), other.plan(&Cluster::default()));
@@ -90,7 +90,7 @@ proptest! {
 fn assert_settled(step: &Step) {
     let mut cluster = step.after().clone();
     if step.plan.changes.iter().any(|change| change.stage == Stage::DeleteImport) {
-        // What garbage collection leaves is deleted by the next sync.
+        // The next sync deletes the objects that garbage collection leaves.
         let leftovers = step.world.plan(&cluster);
         cluster.carry_out(&leftovers, |_| {});
         // A slice without its label waits until all clusters were read: it may be of any.
@@ -157,8 +157,8 @@ fn assert_packed(step: &Step) {
     if step.plan.changes.is_empty() || import(step.after()).is_none() {
         return;
     }
-    let before = places(&step.before);
-    for (endpoint, slices) in &places(step.after()) {
+    let before = slices_by_target(&step.before);
+    for (endpoint, slices) in &slices_by_target(step.after()) {
         let is_read = endpoint.0.as_ref().is_some_and(|it| !step.world.sources.is_unread(it));
         if is_read {
             assert_eq!(slices.len(), 1, "{endpoint:?} in {slices:?}");
@@ -168,16 +168,18 @@ fn assert_packed(step: &Step) {
     }
 }
 
-/// The slices in which an address of a cluster is with these ports.
-fn places(cluster: &Cluster) -> BTreeMap<(Option<ClusterId>, IpAddr, PortSet), Vec<String>> {
-    let mut places: BTreeMap<_, Vec<String>> = BTreeMap::new();
+/// The names of the slices that contain an address of a cluster with a set of ports.
+fn slices_by_target(
+    cluster: &Cluster,
+) -> BTreeMap<(Option<ClusterId>, IpAddr, PortSet), Vec<String>> {
+    let mut slices_by_target: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for slice in slices(cluster) {
         for address in slice.endpoints.iter().filter_map(SliceEndpoint::address) {
             let key = (slice.source(), address, slice.ports.clone());
-            places.entry(key).or_default().push(slice.metadata.name.clone());
+            slices_by_target.entry(key).or_default().push(slice.metadata.name.clone());
         }
     }
-    places
+    slices_by_target
 }
 
 fn assert_imported(step: &Step) {
@@ -187,7 +189,7 @@ fn assert_imported(step: &Step) {
     let Present { derived, .. } = step.after().present();
     let Some(import) = import(step.after()) else { return };
     let has_ip = import.spec.kind == ImportType::ClusterSetIp;
-    // Without a family of this cluster it waits until it is known which are exported.
+    // Without a family of this cluster, the import waits until the exported families are known.
     let available = &step.world.available;
     if has_ip && !import.spec.families.iter().any(|family| available.contains(family)) {
         return;
@@ -196,8 +198,8 @@ fn assert_imported(step: &Step) {
     let families = derived.map_or(import.spec.families, |derived| derived.spec.families);
     let mut wanted = BTreeSet::new();
     for cluster in &merged.clusters {
-        let Read::Whole(exported) = &step.world.sources.by_cluster[cluster] else { continue };
-        for endpoint in exported.endpoints.iter() {
+        let Read::Whole(member) = &step.world.sources.by_cluster[cluster] else { continue };
+        for endpoint in member.endpoints.iter() {
             let mut ports = import.spec.ports.iter().map(|port| (port.protocol, port.number));
             let is_served = !has_ip || ports.any(|port| endpoint.ports.contains_key(&port));
             let has_family = families.contains(&Family::of(endpoint.address));
@@ -206,7 +208,7 @@ fn assert_imported(step: &Step) {
             }
         }
     }
-    let found = places(step.after()).into_keys();
+    let found = slices_by_target(step.after()).into_keys();
     let found = found.filter_map(|(cluster, address, _)| Some((cluster?, address)));
     let found: BTreeSet<_> =
         found.filter(|(cluster, _)| !step.world.sources.is_unread(cluster)).collect();
@@ -251,7 +253,7 @@ fn assert_held(step: &Step) {
         assert!(of_others(state).is_superset(&before), "{}", described(&plan));
     });
     let added = of_others(step.after()).into_iter().filter(|it| !before.contains(it));
-    // An import that stands, or whose Service does, keeps its type and families.
+    // An existing import, or one whose Service exists, keeps its type and families.
     if import(&step.before).is_none() && step.before.present().derived.is_none() {
         let missing: Vec<_> = added.filter(|it| !of_others(&cluster).contains(it)).collect();
         assert_eq!(missing, [], "{}", described(&plan));

@@ -10,7 +10,7 @@ fn web(ports: &str) -> World {
     World::with_ports(ports).exported("green", "10.0.0.1")
 }
 
-/// The lines of a sync, in which no port is lost that is there before and after it.
+/// The lines of a sync. Checks that no port is lost meanwhile that exists before and after the sync.
 fn renamed(before: &str, later: &str) -> String {
     let mut cluster = after(&web(before));
     let world = web(later);
@@ -59,7 +59,7 @@ fn order_of_ports_is_no_difference_of_the_service() {
     assert_snapshot!(renamed("a:80 b:81", "b:81 a:80"), @"~ ServiceImport web: ports");
 }
 
-/// No slice can have both meanwhile: for a moment a port leads to the target of the other one.
+/// No slice can have both names meanwhile: for a moment a port leads to the target of the other port.
 #[test]
 fn ports_that_exchange_their_names_have_the_right_ones_at_the_end() {
     let mut cluster = after(&web("a:80 b:81"));

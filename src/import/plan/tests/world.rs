@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Exported, FailedWrite, ImportedEndpoint, Kind, NamespaceState, NoteChange, ObjectRef,
+    FailedWrite, ImportedEndpoint, Kind, MemberEndpoints, NamespaceState, NoteChange, ObjectRef,
     OwnerLabel, Plan, PlanInput, PortKey, Present, Read, Sources, Stage, change, plan,
 };
 use crate::model::{
@@ -77,18 +77,18 @@ impl World {
         clusters.push(cluster(name));
         clusters.sort();
         clusters.dedup();
-        let exported = Exported {
+        let endpoints = MemberEndpoints {
             endpoints: endpoints.into(),
             shares_zones: name == "blue",
             is_read_in_cluster: true,
-            ..Exported::default()
+            ..MemberEndpoints::default()
         };
-        self.sources.by_cluster.insert(cluster(name), Read::Whole(exported));
+        self.sources.by_cluster.insert(cluster(name), Read::Whole(endpoints));
     }
 
     /// A cluster was read whole and exports nothing.
     pub fn unexported(mut self, name: &str) -> Self {
-        let none = Exported { is_read_in_cluster: true, ..Exported::default() };
+        let none = MemberEndpoints { is_read_in_cluster: true, ..MemberEndpoints::default() };
         self.sources.by_cluster.insert(cluster(name), Read::Whole(none));
         self.remove_exporter(name);
         self
@@ -117,17 +117,17 @@ impl World {
 
     pub fn endpoints_mut(&mut self, name: &str) -> &mut Vec<ImportedEndpoint> {
         match self.sources.by_cluster.get_mut(&cluster(name)) {
-            Some(Read::Whole(exported)) => Arc::make_mut(&mut exported.endpoints),
+            Some(Read::Whole(member)) => Arc::make_mut(&mut member.endpoints),
             _ => panic!("{name} was not read"),
         }
     }
 
     /// The names of the ports of a cluster's own Service.
     pub fn name_ports(&mut self, name: &str, ports: &str) {
-        if let Some(Read::Whole(exported)) = self.sources.by_cluster.get_mut(&cluster(name)) {
+        if let Some(Read::Whole(member)) = self.sources.by_cluster.get_mut(&cluster(name)) {
             let names = self::ports(ports).into_iter();
             let names = names.map(|port| ((port.protocol, port.number), port.name));
-            exported.port_names = Arc::new(names.collect());
+            member.port_names = Arc::new(names.collect());
         }
     }
 
@@ -183,7 +183,7 @@ impl World {
     }
 }
 
-/// The parts that random worlds have, since a failing one is read by a person.
+/// Shows the parts that differ among random worlds, for a person who reads a failure.
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.merged {
@@ -199,9 +199,8 @@ impl fmt::Debug for World {
             write!(f, "; {cluster}:")?;
             match read {
                 Read::Unread => f.write_str(" unread")?,
-                Read::Whole(exported) | Read::Held(exported) => {
-                    for ImportedEndpoint { address, ready, ports, .. } in exported.endpoints.iter()
-                    {
+                Read::Whole(member) | Read::Held(member) => {
+                    for ImportedEndpoint { address, ready, ports, .. } in member.endpoints.iter() {
                         let ports = ports.iter().map(|((_, port), to)| format!("{port}->{to}"));
                         let ports = ports.collect::<Vec<_>>().join(",");
                         write!(f, " {address}({ports}{})", if *ready { "" } else { " not ready" })?;

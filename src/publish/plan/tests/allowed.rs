@@ -22,9 +22,9 @@ impl Simulation {
             return;
         }
         let (service, identity) = of(attributes);
-        let permit = self.world.0.permit(&service.expect("our marks"), &change.place().key);
-        let permit = permit.unwrap_or_else(|denial| panic!("{change}: {denial}"));
-        assert!(permit.allows_all(&identity), "{change}: {identity:?} is not allowed");
+        let limits = self.world.0.name_limits(&service.expect("our marks"), &change.place().key);
+        let limits = limits.unwrap_or_else(|denial| panic!("{change}: {denial}"));
+        assert!(limits.allows_all(&identity), "{change}: {identity:?} is not allowed");
     }
 }
 
@@ -44,7 +44,7 @@ pub fn assert_allowed(world: &World, plan: &Plan) {
     for key in world.0.registry.services.keys().filter(|key| !refused(key)) {
         for (id, attributes) in world.0.registry.instances(key) {
             let Some(marked) = world.0.owner.service_of(attributes) else { continue };
-            let allowed = world.0.permit(&marked, key).is_ok();
+            let allowed = world.0.name_limits(&marked, key).is_ok();
             let held = holders.holder(key).into_iter();
             let held = held.flat_map(|holder| publishable(&world.0, holder));
             let held: Vec<IpAddr> = held.flatten().collect();

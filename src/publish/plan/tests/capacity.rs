@@ -21,8 +21,8 @@ pub fn ready(name: &str, last: &[u8]) -> Kubernetes {
     service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods("10.0.0", last))
 }
 
-/// The instance that stands for one of them.
-pub fn stands(name: &str, last: u8) -> Attributes {
+/// An instance of ours for one of these endpoints.
+pub fn instance_of(name: &str, last: u8) -> Attributes {
     let service = format!("shop/{name}");
     with(ours(&service, &format!("10.0.0.{last}")), "cloud-map-sync/pod", "one")
 }
@@ -35,7 +35,11 @@ pub fn task(last: u8) -> Attributes {
 fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
     let world = World::of(ready("web", &[1, 2, 3, 4])).http(
         "web",
-        [("a", stands("web", 1)), ("b", task(1)), ("c", of_other_cluster("shop/web", "10.0.8.1"))],
+        [
+            ("a", instance_of("web", 1)),
+            ("b", task(1)),
+            ("c", of_other_cluster("shop/web", "10.0.8.1")),
+        ],
     );
     assert_snapshot!(planned(&world, 4), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
@@ -64,8 +68,10 @@ fn more_than_a_thousand_endpoints_are_one_line_beside_other_owners() {
 
 #[test]
 fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
-    let world = World::of(ready("web", &[1, 5]))
-        .http("web", [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))]);
+    let world = World::of(ready("web", &[1, 5])).http(
+        "web",
+        [("a", instance_of("web", 1)), ("b", instance_of("web", 2)), ("c", instance_of("web", 3))],
+    );
     assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
@@ -79,15 +85,15 @@ fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
 
 #[test]
 fn the_last_instance_under_a_name_is_displaced_too() {
-    let world =
-        World::of(ready("web", &[5, 6])).http("web", [("a", stands("web", 1)), ("b", task(1))]);
+    let world = World::of(ready("web", &[5, 6]))
+        .http("web", [("a", instance_of("web", 1)), ("b", task(1))]);
     assert_snapshot!(planned(&world, 2), @r"
     shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service can have 2, and 1 in it are not ours (ServiceFull)
     ");
     let world = world.with("http/web", |service| {
         let instances = service.instances.as_mut().expect("they were read");
-        instances.insert("c".into(), stands("web", 2));
+        instances.insert("c".into(), instance_of("web", 2));
     });
     assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
@@ -99,7 +105,11 @@ fn the_last_instance_under_a_name_is_displaced_too() {
 fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
     let world = World::of(ready("web", &[5])).http(
         "web",
-        [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))],
+        [
+            ("a", instance_of("gone", 1)),
+            ("b", instance_of("gone", 2)),
+            ("c", instance_of("gone", 3)),
+        ],
     );
     assert_snapshot!(planned(&world, 3), @r"
     shop/web: rewrite http/web a: 10.0.0.5 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless
@@ -112,7 +122,7 @@ fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
 fn a_policy_that_takes_nothing_out_displaces_nothing() {
     let service_limit = ServiceLimit(2);
     let world = World::of(ready("web", &[1, 5]))
-        .http("web", [("a", stands("web", 1)), ("b", stands("web", 2))]);
+        .http("web", [("a", instance_of("web", 1)), ("b", instance_of("web", 2))]);
     assert_snapshot!(world
         .under(Rules { policy: Policy::CreateOnly, service_limit, ..Rules::default() })
         .planned(), @r"
@@ -125,7 +135,12 @@ fn a_policy_that_takes_nothing_out_displaces_nothing() {
 fn a_service_above_its_limit_exchanges_one_for_one() {
     let world = World::of(ready("web", &[1, 5])).http(
         "web",
-        [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3)), ("d", task(1))],
+        [
+            ("a", instance_of("web", 1)),
+            ("b", instance_of("web", 2)),
+            ("c", instance_of("web", 3)),
+            ("d", task(1)),
+        ],
     );
     assert_snapshot!(planned(&world, 2), @r"
     shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
@@ -139,8 +154,8 @@ fn a_service_above_its_limit_exchanges_one_for_one() {
 
 #[test]
 fn instance_with_a_note_is_displaced_last() {
-    let noted = with(stands("web", 2), SIGHTING, "2026-11-21T10:51:00Z");
-    let instances = [("a", noted), ("b", stands("web", 3)), ("c", stands("web", 1))];
+    let noted = with(instance_of("web", 2), SIGHTING, "2026-11-21T10:51:00Z");
+    let instances = [("a", noted), ("b", instance_of("web", 3)), ("c", instance_of("web", 1))];
     let world = World::of(ready("web", &[1, 5])).http("web", instances);
     let planned = planned(&world, 3);
     assert!(planned.contains("rewrite http/web b: 10.0.0.5"), "{planned}");

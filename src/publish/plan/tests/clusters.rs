@@ -114,11 +114,11 @@ impl Fleet {
         foreign(&self.registry, &owners)
     }
 
-    /// Calls `look` for each cluster with the registry.
-    fn each(&mut self, look: impl Fn(&Simulation)) {
+    /// Calls `visit` for each cluster with the registry.
+    fn each(&mut self, visit: impl Fn(&Simulation)) {
         for cluster in &mut self.clusters {
             swap(&mut self.registry, &mut cluster.world.0.registry);
-            look(cluster);
+            visit(cluster);
             swap(&mut self.registry, &mut cluster.world.0.registry);
         }
     }

@@ -10,18 +10,19 @@ use super::world::{
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, HealthCheck, Selection, ServiceKind};
 use crate::publish::plan::{
-    Found, Plan, Policy, Rules, ServiceLimit, explained, found, namespaces, plan,
+    NameWithFates, Plan, Policy, Rules, ServiceLimit, names_with_fates, namespaces, plan,
+    plan_with_fates,
 };
 
 /// The description of one Service under each of its names.
-fn described(world: &World, of: &str) -> Vec<Found> {
+fn described(world: &World, of: &str) -> Vec<NameWithFates> {
     let mut world = world.clone();
     namespaces::expect_missing(&mut world.0);
     let observed = world.observed(&Selection::Everything);
-    let explained = explained(&observed, &named(of));
-    let found = found(&observed, &explained, &named(of));
-    assert_eq!(plan(&observed), Plan { fates: None, ..explained }, "the record changes no plan");
-    found
+    let recorded = plan_with_fates(&observed, &named(of));
+    let names = names_with_fates(&observed, &recorded, &named(of));
+    assert_eq!(plan(&observed), Plan { fates: None, ..recorded }, "the record changes no plan");
+    names
 }
 
 /// The state of each endpoint of `shop/web` under each name, in a line each.

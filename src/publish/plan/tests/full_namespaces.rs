@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use insta::assert_snapshot;
 
-use super::capacity::{ready, stands, task};
+use super::capacity::{instance_of, ready, task};
 use super::simulation::{Course, Simulation};
 use super::world::{World, key, lines_of, named, own, pod, pods, service};
 use crate::model::attributes::IPV4;
@@ -44,24 +44,24 @@ fn found(simulation: &Simulation, service: &str) -> Vec<String> {
 fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
     let world = World::of(ready("api", &[1, 5]))
         .service(ready("web", &[3]))
-        .http("api", [("a", stands("api", 1)), ("b", stands("api", 2))])
+        .http("api", [("a", instance_of("api", 1)), ("b", instance_of("api", 2))])
         .http("web", [("c", task(1))]);
     assert_snapshot!(refused(&world), @r"
     shop/api: rewrite http/api b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     ! shop/web http/web: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; it is tried again within ten minutes (LimitExceeded)
     ");
     // If a single replica moves, the name is not without an instance.
-    let single = World::of(ready("web", &[2])).http("web", [("a", stands("web", 1))]);
+    let single = World::of(ready("web", &[2])).http("web", [("a", instance_of("web", 1))]);
     assert_snapshot!(refused(&single), @"shop/web: rewrite http/web a: 10.0.0.2 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port");
     // An instance of the former holder is displaced before the new one has any.
-    let passed = World::of(ready("web", &[2])).http("web", [("a", stands("gone", 1))]);
+    let passed = World::of(ready("web", &[2])).http("web", [("a", instance_of("gone", 1))]);
     assert_snapshot!(refused(&passed), @"shop/web: rewrite http/web a: 10.0.0.2 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless");
 }
 
 #[test]
 fn a_service_that_grows_waits_and_the_next_sync_writes_nothing() {
-    let world =
-        World::of(ready("web", &[1, 2, 3])).http("web", [("a", stands("web", 1)), ("b", task(1))]);
+    let world = World::of(ready("web", &[1, 2, 3]))
+        .http("web", [("a", instance_of("web", 1)), ("b", task(1))]);
     let mut simulation = full(world);
     assert_eq!(simulation.sync(&Selection::Everything), 0);
     simulation.course.namespace_quota += 1;
@@ -77,7 +77,8 @@ fn a_renamed_service_moves_one_for_one_and_the_last_instance_after_the_first_new
             .http("old", [])
             .http("new", [])
             .with("http/old", |old| {
-                let instances = (1..=count).map(|last| (format!("i-{last}"), stands("web", last)));
+                let instances =
+                    (1..=count).map(|last| (format!("i-{last}"), instance_of("web", last)));
                 old.instances = Some(instances.collect());
             });
         let mut simulation = full(world);
@@ -124,7 +125,7 @@ fn the_former_holder_of_a_shared_refusal_keeps_what_waits_for_its_new_name() {
 /// under its new name.
 fn renamed(old: u8, last: u8, new: &[u8]) -> World {
     let instances = |all: &mut dyn Iterator<Item = u8>| {
-        Some(all.map(|last| (format!("i-{last}"), stands("web", last))).collect())
+        Some(all.map(|last| (format!("i-{last}"), instance_of("web", last))).collect())
     };
     World::of(service("shop/web", "http/new").ready(pods("10.0.0", 1..=last)))
         .http("old", [])
@@ -176,7 +177,7 @@ fn a_quarter_of_the_old_instances_goes_at_once_and_the_last_one_only_for_a_new_o
 fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
     let next = |name: &str| service(&format!("shop/next-{name}"), &format!("http/{name}"));
     let instances = |range: RangeInclusive<u8>| {
-        Some(range.map(|last| (format!("i-{last}"), stands("web", last))).collect())
+        Some(range.map(|last| (format!("i-{last}"), instance_of("web", last))).collect())
     };
     let web = pods("10.0.0", 1..=9);
     let world = ["a", "b"].into_iter().fold(

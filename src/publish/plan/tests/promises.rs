@@ -23,11 +23,11 @@ impl Simulation {
         let marked = self.assert_ours(change);
         let holders = Holders::decide(&self.world.0);
         let key = &change.place().key;
-        let Ok(permit) = self.world.0.permit(&marked, key) else { return };
+        let Ok(limits) = self.world.0.name_limits(&marked, key) else { return };
         assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
         let lost = holders.holder(key).is_some() && !holders.holds(key, &marked);
         let present = self.instance(key, change.instance().expect("an instance"));
-        let allowed = present.is_some_and(|it| permit.allows_all(&Identity::of(it, true)));
+        let allowed = present.is_some_and(|it| limits.allows_all(&Identity::of(it, true)));
         let known = lost || !allowed || !is_truncated(&self.world.0, &marked);
         assert!(known, "{change}: the endpoints of {marked} are known in part only");
         let Some(names) = holders.claims(&marked).filter(|names| !names.contains(key)) else {

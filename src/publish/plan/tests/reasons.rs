@@ -10,7 +10,7 @@ use super::world::{A, BOTH, HTTP, foreign, named};
 use crate::model::{
     BadAnnotation, FirstNames, Outcome, PortReference, RepeatedNamespace, UnresolvedNamespace,
 };
-use crate::publish::plan::names::SetBy;
+use crate::publish::plan::names::MaximumSource;
 use crate::publish::plan::services::TtlObstacle;
 use crate::publish::plan::{Policy, Reason, ResolvedBy};
 
@@ -37,9 +37,9 @@ fn reasons() -> Vec<Reason> {
         Reason::ServiceConnect,
         Reason::DnsNotAllowed,
         Reason::IdTaken("a".into()),
-        maximum(SetBy::Annotation),
-        maximum(SetBy::NamePolicy),
-        maximum(SetBy::Service),
+        maximum(MaximumSource::Annotation),
+        maximum(MaximumSource::NamePolicy),
+        maximum(MaximumSource::LimitPerService),
         Reason::TooManyEndpoints { found: 2, maximum: 1 },
         Reason::ServiceFull { wanted: 2, fit: 1, limit: 1, others: 0 },
         Reason::NoneReady { kept: 1 },
@@ -134,7 +134,7 @@ fn what_follows_from_each_reason() {
 #[test]
 fn instance_of_one_family_may_be_refused_by_records_of_both() {
     let of = |kind, addresses: &str| {
-        Reason::of_one_family(kind, &foreign(addresses)).map(|it| it.to_string())
+        Reason::record_type_mismatch(kind, &foreign(addresses)).map(|it| it.to_string())
     };
     assert_snapshot!(of(BOTH, "10.0.0.1").expect("a reason"), @"A+AAAA records cannot contain the endpoint's addresses 10.0.0.1");
     assert!(of(BOTH, "fd00::1").is_some());

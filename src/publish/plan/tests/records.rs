@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use super::world::{World, key, lines_of, named, own, owner_of, with};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection};
-use crate::publish::plan::{Look, Observation, Plan, Policy, Rules, WantedRecords};
+use crate::publish::plan::{Observation, Plan, PlanPhase, Policy, Rules, WantedRecords};
 
 fn owner(cluster: &str) -> Owner {
     Owner { flow: Flow::Exports, ..owner_of(cluster) }
@@ -64,13 +64,13 @@ fn service_of_the_member_is_created_with_its_first_records() {
 /// A member has a thousand records, each in a group of its own.
 #[test]
 fn plan_of_a_group_has_the_records_of_its_own_services() {
-    let standing = record("blue", "shop/old", "old");
-    let world = world().http("blue", [("export-old", standing)]);
+    let present = record("blue", "shop/old", "old");
+    let world = world().http("blue", [("export-old", present)]);
     let records = records(&world);
     let of_group = |service: &str| {
         let affected = [named(service)].into();
         let observed = world.observed(&Selection::Everything);
-        records.plan(&Observation { look: Look::Group, affected, ..observed })
+        records.plan(&Observation { phase: PlanPhase::Group, affected, ..observed })
     };
     assert_snapshot!(lines_of(&of_group("shop/web")), @"shop/web: register http/blue export-web:");
     assert_snapshot!(lines_of(&of_group("shop/old")), @"shop/old: deregister http/blue export-old: : Service shop/old is gone, or no longer exported");

@@ -20,10 +20,15 @@ fn scene() -> (World, Vec<Change>) {
     (world, changes)
 }
 
-fn standing(refusals: &Refusals, changes: &[Change], world: &World, now: Timestamp) -> usize {
+fn count_remembered(
+    refusals: &Refusals,
+    changes: &[Change],
+    world: &World,
+    now: Timestamp,
+) -> usize {
     let mut observation = world.observed(&Selection::Everything);
     observation.now = now;
-    refusals.standing(changes.iter(), &observation).iter().flatten().count()
+    refusals.remembered_answers(changes.iter(), &observation).iter().flatten().count()
 }
 
 #[test]
@@ -32,7 +37,7 @@ fn request_is_sent_again_after_ten_minutes_or_if_it_differs() {
     let mut refusals = Refusals::default();
     let observation = world.observed(&Selection::Everything);
     let answers = changes.iter().map(|change| (change, Some(refused())));
-    refusals.note(answers, &observation);
+    refusals.record(answers, &observation);
     let ages = [
         (SignedDuration::ZERO, 0),
         (SignedDuration::from_secs(1), 2),
@@ -42,7 +47,7 @@ fn request_is_sent_again_after_ten_minutes_or_if_it_differs() {
         (-minutes(1), 0),
     ];
     for (age, expected) in ages {
-        assert_eq!(standing(&refusals, &changes, &world, NOW + age), expected, "{age}");
+        assert_eq!(count_remembered(&refusals, &changes, &world, NOW + age), expected, "{age}");
     }
     let other = |edit: fn(&mut String, &mut Attributes)| {
         let mut changes = changes.clone();
@@ -50,7 +55,7 @@ fn request_is_sent_again_after_ten_minutes_or_if_it_differs() {
             let Change::Register { instance, attributes, .. } = change else { panic!("{change}") };
             edit(instance, attributes);
         }
-        standing(&refusals, &changes, &world, NOW + minutes(1))
+        count_remembered(&refusals, &changes, &world, NOW + minutes(1))
     };
     assert_eq!(other(|_, attributes| attributes.insert("team", "shop")), 0, "an attribute");
     assert_eq!(other(|instance, _| instance.push('x')), 0, "an id");
@@ -59,9 +64,9 @@ fn request_is_sent_again_after_ten_minutes_or_if_it_differs() {
         instances.insert("other".into(), ours("shop/other", "10.0.9.9"));
     });
     let later = NOW + minutes(1);
-    assert_eq!(standing(&refusals, &changes, &with_instance, later), 2, "another instance");
+    assert_eq!(count_remembered(&refusals, &changes, &with_instance, later), 2, "another instance");
     let created_again = world.clone().with("http/web", |service| service.arn.push('x'));
-    assert_eq!(standing(&refusals, &changes, &created_again, later), 0, "another service");
+    assert_eq!(count_remembered(&refusals, &changes, &created_again, later), 0, "another service");
 }
 
 #[test]
@@ -72,11 +77,11 @@ fn answer_of_the_last_try_counts() {
         let mut observation = world.observed(&Selection::Everything);
         observation.now = now;
         let answers = changes.iter().map(|change| (change, answer.clone()));
-        refusals.note(answers, &observation);
+        refusals.record(answers, &observation);
     };
     note(&mut refusals, NOW, Some(refused()));
     note(&mut refusals, NOW + minutes(10), Some(refused()));
-    assert_eq!(standing(&refusals, &changes, &world, NOW + minutes(19)), 2);
+    assert_eq!(count_remembered(&refusals, &changes, &world, NOW + minutes(19)), 2);
     note(&mut refusals, NOW + minutes(11), None);
-    assert_eq!(standing(&refusals, &changes, &world, NOW + minutes(19)), 0);
+    assert_eq!(count_remembered(&refusals, &changes, &world, NOW + minutes(19)), 0);
 }

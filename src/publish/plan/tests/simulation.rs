@@ -8,8 +8,8 @@ use super::world::World;
 use crate::model::{Selection, ServiceKey, ServiceRef};
 use crate::publish::group::{GroupSync, Results, Step, Target};
 use crate::publish::plan::{
-    Adoption, Change, ChangesByService, Extent, Holders, Look, Observation, Permits, Plan, Rules,
-    Stage, Task, depends_on_additions, in_groups, namespaces, plan,
+    Adoption, Change, ChangesByService, Extent, Holders, Observation, Permits, Plan, PlanPhase,
+    Rules, Stage, Task, depends_on_additions, in_groups, namespaces, plan,
 };
 
 /// The course of a sync.
@@ -120,10 +120,10 @@ impl Simulation {
             let made = self.take(&observed, plan.take_additions(), None, &failed_targets);
             let mut after = observed.clone();
             made.enter(&mut after);
-            after.look = Look::AfterAdditions;
+            after.phase = PlanPhase::AfterAdditions;
             after.decide_holders();
             let again = self::plan(&after);
-            let permits = Permits::of(&again).and(&permits);
+            let permits = Permits::of(&again).intersect(&permits);
             let failed_targets = made.failed_targets().collect();
             self.take(&after, again.changes, Some(&permits), &failed_targets);
         } else {
@@ -190,7 +190,7 @@ impl Simulation {
         false
     }
 
-    /// Does the same reads as `World::observe_again`.
+    /// Does the same reads as `ClusterRun::observe_again`.
     fn read_again(
         &self,
         seen: &mut Observation,

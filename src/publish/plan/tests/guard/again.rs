@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Shop, confirmed, held, lost, note_of, noted as noted_on, shops, stand};
+use super::{Shop, confirmed, guard_state, held, lost, note_of, noted as noted_on, shops};
 use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Outcome, Place, Selection};
 use crate::publish::group::{Effect, GroupSync, PlannedChange, Step};
@@ -12,7 +12,7 @@ use crate::publish::plan::tests::world::{
     World, foreign, key, lines_of, named, ours, own, pod, pods, service, with,
 };
 use crate::publish::plan::{
-    Baseline, Change, DeregisterReason, Exchange, Extent, Look, Permits, Plan, Stage, Task,
+    Baseline, Change, DeregisterReason, Exchange, Extent, Permits, Plan, PlanPhase, Stage, Task,
     depends_on_additions, plan,
 };
 
@@ -38,7 +38,7 @@ fn judged(world: &World) -> Option<Baseline> {
 fn registered(mut world: World, count: usize) -> World {
     for (service, changes) in &world.plan().changes {
         for change in changes.iter().filter(|it| it.stage() == Stage::Register).take(count) {
-            world.0.note(service, change);
+            world.0.record_change(service, change);
         }
     }
     world
@@ -46,7 +46,7 @@ fn registered(mut world: World, count: usize) -> World {
 
 /// The plan of the removals.
 fn remainder(mut world: World, judged: Option<Baseline>) -> Plan {
-    world.0.look = if judged.is_some() { Look::AfterAdditions } else { Look::Group };
+    world.0.phase = if judged.is_some() { PlanPhase::AfterAdditions } else { PlanPhase::Group };
     world.0.baseline = judged.map(Arc::new);
     world.plan()
 }
@@ -64,7 +64,7 @@ fn plan_is_judged_again_if_only_its_registrations_keep_it_within_the_limits() {
     ];
     for (all, expected) in cases {
         let world = replaced(all);
-        assert_eq!(stand(&world.plan()), None, "{all:?}");
+        assert_eq!(guard_state(&world.plan()), None, "{all:?}");
         assert_eq!(judged(&world).is_some(), expected, "{all:?}");
     }
 }
@@ -77,7 +77,7 @@ fn removals_are_held_if_too_few_registrations_were_made() {
         let world = replaced(&[("a", 6, 6), ("b", 6, 6)]);
         let judged = judged(&world);
         let plan = remainder(registered(world, made), judged);
-        assert_eq!(stand(&plan), expected, "{made}:\n{}", lines_of(&plan));
+        assert_eq!(guard_state(&plan), expected, "{made}:\n{}", lines_of(&plan));
         let removed = if expected.is_some() { 0 } else { 6 };
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), (removed, removed), "{made}");
         let status =
@@ -92,7 +92,7 @@ fn removals_that_wait_for_a_registration_are_not_judged_again() {
     let judged = judged(&world);
     assert!(judged.is_some());
     let plan = remainder(world, judged);
-    assert_eq!(stand(&plan), None);
+    assert_eq!(guard_state(&plan), None);
     assert_eq!(["a", "b", "c", "d"].map(|it| lost(&plan, it)), [1; 4]);
     let mut removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
     assert!(removals.all(|it| it.waits_for().is_some()), "{}", lines_of(&plan));
@@ -101,9 +101,9 @@ fn removals_that_wait_for_a_registration_are_not_judged_again() {
 #[test]
 fn remainder_without_a_first_judgement_is_not_judged() {
     let plan = remainder(registered(replaced(&[("a", 6, 6), ("b", 6, 6)]), 1), None);
-    assert_eq!((stand(&plan), lost(&plan, "a")), (None, 6));
+    assert_eq!((guard_state(&plan), lost(&plan, "a")), (None, 6));
     let plan = remainder(shops(&[("a", 6, Some(0)), ("b", 6, None)]), None);
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 6, 6));
+    assert_eq!((guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 6, 6));
 }
 
 /// With `c`, which stays and carries the note of an earlier loss.
@@ -129,7 +129,7 @@ fn note_stays_until_the_judgement_that_finds_no_loss() {
     assert!(self::judged(&once).is_none());
     assert_eq!(changes_of_the_note(&once.plan()), 1, "it is over");
     let plan = remainder(registered(world, 6), judged);
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 6, 6));
+    assert_eq!((guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 6, 6));
     assert_eq!(changes_of_the_note(&plan), 1, "the second judgement says so");
 }
 
@@ -162,7 +162,7 @@ fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
     let before = confirmed(replaced(&[("a", 6, 6), ("b", 6, 6)]));
     let of_confirmed = self::judged(&before);
     let plan = remainder(registered(before, 1), of_confirmed);
-    assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Confirmed), 6));
+    assert_eq!((guard_state(&plan), lost(&plan, "a")), (Some(GuardState::Confirmed), 6));
 }
 
 /// The changes of a group are planned again if the plan is old by then; such a plan is not judged.
@@ -172,7 +172,7 @@ fn note_of_a_plan_that_is_old_when_its_group_begins_is_written_all_the_same() {
     let world = shops(&[("a", 3, None), ("b", 2, None)]).service(ready);
     let observed = world.observed(&Selection::Everything);
     let mut plan = plan(&observed);
-    assert_eq!(stand(&plan), Some(GuardState::Held));
+    assert_eq!(guard_state(&plan), Some(GuardState::Held));
     let permits = Permits::of(&plan);
     let failed_targets = BTreeSet::new();
     plan.changes.retain(|service, _| *service == named("shop/a"));
@@ -284,7 +284,7 @@ fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
             exchange,
             adopted: None,
         };
-        world.0.note(&named("shop/b"), &change);
+        world.0.record_change(&named("shop/b"), &change);
         let judged = world.0.baseline.expect("it stays");
         Arc::unwrap_or_clone(judged)
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 
-use super::{Shop, at, held, lost, minutes, seen, shops, stand};
+use super::{Shop, at, guard_state, held, lost, minutes, seen, shops};
 use crate::model::{GuardState, Selection, ServiceRef};
 use crate::publish::plan::tests::world::{
     HTTP, NOW, World, lines_of, named, ours, own, pod, pods, service,
@@ -92,7 +92,7 @@ fn a_rolling_restart_and_a_rename_lose_nothing() {
         });
     for world in [rolled, renamed] {
         let plan = world.plan();
-        assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 4, 4));
+        assert_eq!((guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 4, 4));
     }
 }
 
@@ -103,7 +103,7 @@ fn an_instance_that_passes_to_another_service_is_not_lost() {
         let pods = pods("10.0.0", 0..4);
         world.service(service(&format!("shop/new-{name}"), &format!("http/{name}")).ready(pods))
     });
-    assert_eq!(stand(&world.plan()), None);
+    assert_eq!(guard_state(&world.plan()), None);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let again = RereadScope::of(&holders, [&service], changes.iter());
     let narrow = again.narrow(&world.observed(&Selection::Everything));
     let second = plan(&again.decide(narrow));
-    assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", lines_of(&second));
+    assert_eq!((guard_state(&second), lost(&second, "a")), (None, 4), "{}", lines_of(&second));
     assert!(second.held_back.is_empty());
 }
 
@@ -149,7 +149,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
     ! shop/b http/b: 2 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
     "#);
-    assert_eq!(stand(&world().plan()), None);
+    assert_eq!(guard_state(&world().plan()), None);
     assert_eq!(lost(&part(world(), &one("a")), "a"), 3);
     assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
     // A loss that a full sync holds is not removed piece by piece.
@@ -173,7 +173,7 @@ fn instance_that_another_service_displaces_is_lost() {
     );
     world.0.registry.capacity.refuse("ns-http", "full");
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
+    assert_eq!(guard_state(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
     assert_eq!(
         plan.guard.map(|it| (crate::guard::total(it.verdict.losses()), it.verdict.instances)),
         Some((10, 10))
@@ -205,6 +205,6 @@ fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
         },
     );
     let plan = world.plan();
-    assert_eq!(stand(&plan), None, "{}", lines_of(&plan));
+    assert_eq!(guard_state(&plan), None, "{}", lines_of(&plan));
     assert_eq!((lost(&plan, "b"), lost(&plan, "c")), (4, 4));
 }

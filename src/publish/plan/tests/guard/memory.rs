@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 
-use super::{after, at, held, lost, minutes, note_of, noted, notes, ready, seen, shops, stand};
+use super::{
+    after, at, guard_state, held, lost, minutes, note_of, noted, notes, ready, seen, shops,
+};
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, GuardState, Selection};
 use crate::publish::plan::notes::sightings;
@@ -78,7 +80,7 @@ fn note_of_a_loss_that_was_over_lets_no_later_one_pass() {
     let back = at(both(world, 4), NOW + minutes(5));
     let back = after(back.clone(), &back.plan());
     let plan = at(both(back, 0), NOW + minutes(30)).plan();
-    assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Held), 0));
+    assert_eq!((guard_state(&plan), lost(&plan, "a")), (Some(GuardState::Held), 0));
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn messages_about_each_of_the_held_services_take_nothing_out() {
             &part.observed(&Selection::service(named(&format!("shop/{name}")))),
         );
         assert_eq!(
-            (stand(&plan), lost(&plan, name)),
+            (guard_state(&plan), lost(&plan, name)),
             (Some(GuardState::HeldByFullSync), 0),
             "{name}"
         );
@@ -202,7 +204,7 @@ fn name_passes_on_in_the_run_after_the_one_that_no_longer_holds_its_service() {
 fn note_says_how_many_instances_its_service_would_be_left_with() {
     let left = |world: &World| {
         let plan = world.plan();
-        assert_eq!(stand(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
+        assert_eq!(guard_state(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
         let notes = notes(&after(world.clone(), &plan));
         let of = |(_, text): &(String, String)| {
             text.split_once('+').map_or("0", |(_, left)| left).to_owned()
@@ -239,13 +241,13 @@ fn service_without_room_for_a_note_waits_for_a_person_and_leaves_messages_to_the
     let later = at(world.clone(), NOW + minutes(10)).plan();
     // `b` may go by then, and `a`, which is alone and not in the cluster, stays.
     assert_eq!(
-        (stand(&later), lost(&later, "a"), lost(&later, "b")),
+        (guard_state(&later), lost(&later, "a"), lost(&later, "b")),
         (Some(GuardState::Held), 0, 5)
     );
     let mut part = full(shops(&[("a", 3, Some(0)), ("b", 3, Some(3))]), "http/a");
     part.0.extent = Extent::Part;
     let plan = crate::publish::plan::plan(&part.observed(&Selection::service(named("shop/a"))));
-    assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::HeldByFullSync), 0));
+    assert_eq!((guard_state(&plan), lost(&plan, "a")), (Some(GuardState::HeldByFullSync), 0));
 }
 
 /// A key and 60 characters.
@@ -277,7 +279,7 @@ fn a_rewrite_carries_the_note_over_and_the_note_alone_is_no_difference() {
     // The noted instance is wanted again, by another pod.
     let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.0")]));
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(GuardState::Held));
+    assert_eq!(guard_state(&plan), Some(GuardState::Held));
     assert_eq!(noted(&after(world, &plan)), ["a-0", "b-0"], "{}", lines_of(&plan));
 }
 
@@ -334,7 +336,7 @@ fn a_policy_that_rewrites_nothing_remembers_nothing() {
             "{}",
             lines_of(&plan)
         );
-        assert_eq!(stand(&plan).is_some(), policy == Policy::Sync, "{policy}");
+        assert_eq!(guard_state(&plan).is_some(), policy == Policy::Sync, "{policy}");
     }
 }
 

@@ -96,11 +96,11 @@ pub fn after(mut world: World, plan: &Plan) -> World {
 /// The world after a first full sync, which must hold its loss.
 pub fn seen(world: World) -> World {
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
+    assert_eq!(guard_state(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
     after(world, &plan)
 }
 
-pub fn stand(plan: &Plan) -> Option<GuardState> {
+pub fn guard_state(plan: &Plan) -> Option<GuardState> {
     plan.guard.as_ref().map(|status| status.verdict.state)
 }
 

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::{after, at, confirmed, held, lost, minutes, noted, notes, seen, shops, stand};
+use super::{after, at, confirmed, guard_state, held, lost, minutes, noted, notes, seen, shops};
 use crate::model::{GuardState, SignedDuration};
 use crate::publish::plan::tests::world::{NOW, World, lines_of, named, pod, service};
 use crate::publish::plan::{Change, Guard, Rules};
@@ -59,7 +59,7 @@ fn same_loss_passes_up_to_three_periods_if_six_waits_are_less() {
         (minutes(90) + second, GuardState::Held),
     ] {
         let plan = at(first.clone(), NOW + later).plan();
-        assert_eq!(stand(&plan), Some(expected), "{later}");
+        assert_eq!(guard_state(&plan), Some(expected), "{later}");
     }
 }
 
@@ -83,13 +83,13 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
     // A smaller loss than the remembered one.
     let plan = ready(first(), "a", 2).plan();
     assert_eq!(
-        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 3, 5)
     );
     // A larger loss of one Service that was read: it alone may lose all its instances.
     let plan = ready(first(), "a", 0).plan();
     assert_eq!(
-        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 5, 5)
     );
     // A loss of another Service, which exceeds the limits by itself, is seen for the first time.
@@ -124,13 +124,13 @@ fn loss_that_has_grown_passes_as_far_as_it_was_seen_and_the_rest_is_seen_anew() 
     assert_eq!(noted(&first), ["a-4", "b-4"]);
     let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
     let plan = grown.plan();
-    assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
+    assert_eq!((guard_state(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
     assert_eq!((lost(&plan, "a"), lost(&plan, "b")), (5, 5));
     assert_eq!(plan.guard.as_ref().and_then(|status| status.first_seen()), Some(later));
     let world = after(grown, &plan);
     assert_eq!(noted(&world), ["a-4", "b-4"], "the instances with the notes stay");
     let plan = at(world, later + minutes(10)).plan();
-    assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Lifted), 4));
+    assert_eq!((guard_state(&plan), lost(&plan, "a")), (Some(GuardState::Lifted), 4));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_loss_that_is_held_is_the_same_whatever_its_new_pods_are_registered_as() {
     let world = after(world.clone(), &world.plan());
     let plan = at(world, NOW + minutes(10)).plan();
     assert_eq!(
-        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 4, 4)
     );
 }
@@ -150,7 +150,7 @@ fn a_confirmed_loss_goes_with_all_that_was_remembered() {
     let world = confirmed(seen(shops(&[("a", 4, Some(1)), ("b", 4, None)])));
     let plan = world.plan();
     assert_eq!(
-        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (guard_state(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Confirmed), 3, 4)
     );
     assert!(notes(&after(world, &plan)).is_empty());

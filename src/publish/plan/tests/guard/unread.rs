@@ -2,7 +2,9 @@
 
 use insta::assert_snapshot;
 
-use super::{Shop, after, at, confirmed, held, lost, minutes, notes, ready, seen, shops, stand};
+use super::{
+    Shop, after, at, confirmed, guard_state, held, lost, minutes, notes, ready, seen, shops,
+};
 use crate::model::GuardState;
 use crate::publish::plan::tests::world::{NOW, World, lines_of};
 
@@ -37,7 +39,7 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
     ];
     for (cluster, count, expected) in cases {
         let plan = unread(shops(cluster), "http/a", count).plan();
-        assert_eq!(stand(&plan), expected, "{cluster:?}:\n{}", lines_of(&plan));
+        assert_eq!(guard_state(&plan), expected, "{cluster:?}:\n{}", lines_of(&plan));
         assert_eq!(lost(&plan, "b") == 0, expected.is_some() || cluster[1].2 == Some(cluster[1].1));
     }
 }
@@ -46,21 +48,25 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
 fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let shops = || shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let world = unread(shops(), "http/a", 3);
-    assert_snapshot!(world.planned(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
+    assert_snapshot!(world.planned(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); these instances stay until a full sync has read these Cloud Map services (Guard)");
     // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
     let text = notes(&noted);
     let plan = unread(at(noted.clone(), NOW + minutes(1)), "http/b", 3).plan();
-    assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::HeldUntilRead), vec!["a"]));
+    assert_eq!((guard_state(&plan), held(&plan)), (Some(GuardState::HeldUntilRead), vec!["a"]));
     assert_eq!(notes(&after(at(noted.clone(), NOW + minutes(1)), &plan)), text);
     let none_lost = unread(unread(at(noted.clone(), NOW), "http/b", 3), "http/a", 3).plan();
-    assert_eq!((stand(&none_lost), none_lost.changes.len()), (None, 0));
+    assert_eq!((guard_state(&none_lost), none_lost.changes.len()), (None, 0));
     let all_back = ["a", "b"].into_iter().fold(noted.clone(), |it, name| ready(it, name, 3));
     let plan = unread(all_back, "http/c", 2).plan();
-    assert_eq!((stand(&plan), plan.changes.len()), (None, 0), "a part of the loss may be there");
+    assert_eq!(
+        (guard_state(&plan), plan.changes.len()),
+        (None, 0),
+        "a part of the loss may be there"
+    );
     let ripe = unread(at(noted, NOW + minutes(11)), "http/b", 3).plan();
     assert_eq!(
-        (stand(&ripe), lost(&ripe, "a")),
+        (guard_state(&ripe), lost(&ripe, "a")),
         (Some(GuardState::Lifted), 3),
         "{}",
         lines_of(&ripe)
@@ -71,7 +77,7 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
 fn a_confirmation_lets_pass_what_is_known_of_it() {
     let world = shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let plan = confirmed(unread(world, "http/a", 3)).plan();
-    assert_eq!((stand(&plan), lost(&plan, "b")), (Some(GuardState::Confirmed), 3));
+    assert_eq!((guard_state(&plan), lost(&plan, "b")), (Some(GuardState::Confirmed), 3));
 }
 
 #[test]
@@ -80,5 +86,5 @@ fn what_the_function_may_not_read_and_is_of_others_is_not_added() {
     let denied = unread(world, "http/a", 3).with("http/a", |service| service.is_denied = true);
     assert_eq!(lost(&denied.plan(), "b"), 3, "it was never seen to be ours");
     let ours = denied.with("http/a", |service| service.was_ours = true);
-    assert_eq!(stand(&ours.plan()), Some(GuardState::HeldUntilRead));
+    assert_eq!(guard_state(&ours.plan()), Some(GuardState::HeldUntilRead));
 }

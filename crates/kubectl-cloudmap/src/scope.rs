@@ -64,7 +64,7 @@ pub enum Error {
     NoNamespace,
 }
 
-pub fn resolve(arguments: &arguments::PlaceArguments) -> Result<RequestedScope, Error> {
+pub fn resolve(arguments: &arguments::ScopeArguments) -> Result<RequestedScope, Error> {
     if arguments.all_clusters {
         return Ok(RequestedScope::default());
     }
@@ -87,7 +87,7 @@ pub fn resolve(arguments: &arguments::PlaceArguments) -> Result<RequestedScope, 
     Ok(RequestedScope { cluster: Some(cluster), region, namespace, service })
 }
 
-fn read_context(arguments: &arguments::PlaceArguments) -> Result<Context, Error> {
+fn read_context(arguments: &arguments::ScopeArguments) -> Result<Context, Error> {
     let read = match (&arguments.kubeconfig, env::var_os(KUBECONFIG)) {
         (Some(file), _) => Kubeconfig::read_from(file)?,
         (None, Some(list)) if !list.is_empty() => read_list(&list)?,

@@ -111,9 +111,9 @@ fn the_named_context_is_used_with_its_namespace() {
 #[test]
 fn a_missing_kubeconfig_is_named_once_with_its_cause() {
     let missing = PathBuf::from("/missing/config");
-    let arguments = arguments::PlaceArguments {
+    let arguments = arguments::ScopeArguments {
         kubeconfig: Some(missing),
-        ..arguments::PlaceArguments::default()
+        ..arguments::ScopeArguments::default()
     };
     let error = resolve(&arguments).expect_err("there is no such file");
     let expected = "cannot read the kubeconfig; --cluster NAME needs none: /missing/config: No such file or directory (os error 2)";
@@ -153,14 +153,14 @@ fn files_of_a_list_are_merged_without_the_missing_ones_and_the_first_one_wins() 
 #[test]
 fn a_cluster_by_name_is_whole_unless_a_namespace_is_named() {
     let named = |namespace: Option<&str>, service: Option<&str>| {
-        resolve(&arguments::PlaceArguments {
+        resolve(&arguments::ScopeArguments {
             cluster: Some("blue".to_owned()),
             namespace: namespace.map(str::to_owned),
             service: service.map(str::to_owned),
-            ..arguments::PlaceArguments::default()
+            ..arguments::ScopeArguments::default()
         })
     };
-    let shown = |place: Result<RequestedScope, Error>| place.map(|place| place.to_string());
+    let shown = |scope: Result<RequestedScope, Error>| scope.map(|scope| scope.to_string());
     assert_eq!(shown(named(None, None)).expect("whole"), "blue");
     assert_eq!(shown(named(Some("shop"), Some("web"))).expect("one"), "blue shop web");
     assert!(matches!(named(None, Some("web")), Err(Error::NoNamespace)));
