@@ -112,13 +112,12 @@ impl Function {
     /// Returns whether EKS has a cluster. Asks with the credentials of the configured cluster. About any other cluster it
     /// asks with the first role of its account in the settings, or else with the function's own credentials.
     async fn existence(&self, arn: &ClusterArn, deadline: Deadline) -> Existence {
-        let role = match self.settings.cluster(arn) {
-            Some(cluster) => cluster.role.as_ref(),
-            None => {
-                let clusters = self.settings.clusters.iter();
-                let mut roles = clusters.filter_map(|cluster| cluster.role.as_ref());
-                roles.find(|role| role.account() == Some(arn.account()))
-            }
+        let role = if let Some(cluster) = self.settings.cluster(arn) {
+            cluster.role.as_ref()
+        } else {
+            let clusters = self.settings.clusters.iter();
+            let mut roles = clusters.filter_map(|cluster| cluster.role.as_ref());
+            roles.find(|role| role.account() == Some(arn.account()))
         };
         let asked = deadline.until_stop(self.clients.existence(arn, role)).await;
         asked.unwrap_or_else(|elapsed| Existence::Unknown(elapsed.to_string()))

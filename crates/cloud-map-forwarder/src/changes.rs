@@ -87,7 +87,7 @@ impl Changes {
         let is_exported = |service: &ServiceRef| has(Watch::Exports, service);
         match watch {
             Watch::Services => {
-                changed.extend(changed_services.into_iter().flatten().filter(is_exported))
+                changed.extend(changed_services.into_iter().flatten().filter(is_exported));
             }
             Watch::HeadlessSlices | Watch::OtherSlices => {
                 changed.retain(|service| has(Watch::Services, service) || is_exported(service));

@@ -77,7 +77,7 @@ impl Invocation<'_> {
         let name = if joined.is_exporting() { "exports" } else { "clusterset" };
         match joined.export(registry, &Selection::Everything, drop).await {
             Ok(Some(exported)) if joined.is_exporting() => {
-                check_exports(&exported, &joined, checks)
+                check_exports(&exported, &joined, checks);
             }
             Ok(_) => {}
             Err(refused) => checks.push(failed(name, &(&refused).into())),
