@@ -270,13 +270,13 @@ impl ImportRun<'_> {
         let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
         // A full sync lists only objects with our label, so it misses another owner's Service under the derived name.
         // Without this read, every full sync would try to create the derived Service.
-        let may_stand = former_ips.is_some() && self.importing.guard.extent.is_full_sync();
+        let may_have_foreign = former_ips.is_some() && self.importing.guard.extent.is_full_sync();
         loop {
             let families = kubernetes.service_families();
             let refused = self.refused_fields();
             let state = self.importing.namespace(&self.name.namespace);
             let plan = self.with_input(&families, plan::plan);
-            if may_stand && self.finds_foreign(&plan).await {
+            if may_have_foreign && self.finds_foreign(&plan).await {
                 continue;
             }
             if !writes {

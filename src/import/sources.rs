@@ -78,8 +78,10 @@ impl<'a> Members<'a> {
             }
         }
         let stale = records.iter().filter_map(|(cluster, records)| {
-            let is_read_in_cluster = served.read.contains_key(cluster);
-            Stale::of(cluster, is_read_in_cluster, records.cluster.as_ref()?, stale_before)
+            let record = records.cluster.as_ref()?;
+            let read = served.read.get(cluster);
+            let is_read_in_cluster = read.is_some_and(|read| read.arn == record.owner.cluster);
+            Stale::of(cluster, is_read_in_cluster, record, stale_before)
         });
         Self {
             read,

@@ -107,7 +107,7 @@ impl MultiClusterReport {
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
         if let Some(policy) = imported.frozen_by {
-            let text = format!("under POLICY={policy} the imports of this cluster stand still");
+            let text = format!("POLICY={policy} keeps the imports of this cluster as they are");
             self.lines.push(Line::new('!', "Policy", text, Outcome::HeldBack));
         }
         if !imported.read_problems.is_empty() {
@@ -153,7 +153,7 @@ fn other_owner(owner: &str, names: &[ServiceRef]) -> Line {
     let names = join_first(names, NAMED);
     let text = format!(
         "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {names}; \
-         the installation with that OWNER_ID takes them out by a purge of the cluster"
+         a purge of the cluster by the installation with that OWNER_ID removes them"
     );
     Line::new('!', "OtherOwner", text, Outcome::HeldBack)
 }
@@ -167,5 +167,4 @@ impl From<&sources::Stale> for Line {
     }
 }
 
-const UNREAD: &str =
-    "Cloud Map services that imports rest on could not be read, so nothing leaves them";
+const UNREAD: &str = "Cloud Map services with imported endpoints could not be read, so no endpoint leaves the imports";

@@ -62,6 +62,14 @@ impl ClusterReport {
         self.services.iter().flat_map(|service| &service.lines).chain(&self.lines)
     }
 
+    /// Returns the guard's verdicts on the instances of the cluster and on its imported endpoints.
+    pub fn guards(&self) -> impl Iterator<Item = &GuardReport> {
+        let multi_cluster = self.multi_cluster.as_ref();
+        self.guard
+            .iter()
+            .chain(multi_cluster.and_then(|multi_cluster| multi_cluster.guard.as_ref()))
+    }
+
     /// Returns the reasons of held-back requests and remarks, each with its number. `None` if there is no reason.
     pub fn reasons(&self) -> Option<String> {
         let lines = self.all_lines().filter(|line| line.has_reason());

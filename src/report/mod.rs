@@ -303,15 +303,19 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_too_large_has_the_counts_and_the_verdict_of_the_guard() {
+    fn a_report_that_is_too_large_has_the_counts_and_the_verdicts_of_the_guard() {
         let mut report = report(100_000);
-        let imports = MultiClusterReport { imports: 7, ..MultiClusterReport::default() };
+        let mut guard = report.clusters[0].guard.clone().expect("a verdict");
+        guard.detail = "20 of 30 endpoints stay".to_owned();
+        let imports =
+            MultiClusterReport { imports: 7, guard: Some(guard), ..MultiClusterReport::default() };
         report.clusters[0].multi_cluster = Some(imports);
         cut_if_too_large(&mut report, Report::keep_only_counts);
         insta::assert_snapshot!(report, @r"
         cluster blue
           100000 to register
           ! guard      held: 20 of 30 instances stay
+          ! guard      held: 20 of 30 endpoints stay
         ! the report is too large for a Lambda response, so it has only the counts: select a cluster, a namespace or a Service
         plan: 100000 to register
         ");

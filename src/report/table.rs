@@ -44,11 +44,11 @@ impl ClusterReport {
         super::heading(&self.cluster, self.registry.as_deref())
     }
 
-    /// Writes the counts and the guard's verdict of a cluster, in a report that was cut to them.
+    /// Writes the counts and the guard's verdicts of a cluster, in a report that was cut to them.
     fn write_counts(&self, f: &mut Formatter<'_>, mode: Mode) -> fmt::Result {
         self.error.iter().try_for_each(|error| writeln!(f, "  ! not read: {error}"))?;
         writeln!(f, "  {}", self.counts.sentence(mode != Mode::Sync))?;
-        self.guard.iter().try_for_each(|guard| writeln!(f, "  {guard}"))
+        self.guards().try_for_each(|guard| writeln!(f, "  {guard}"))
     }
 }
 

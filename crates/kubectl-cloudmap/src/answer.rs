@@ -18,7 +18,7 @@ use super::escape::{Output, code_block, escape, escape_for_terminal, escape_line
 use super::markdown::{MarkdownPage, cell};
 use cloud_map_sync::actions::{doctor, explain, status};
 use cloud_map_sync::model::GuardState;
-use cloud_map_sync::report::{Mode, Report, ServiceReport};
+use cloud_map_sync::report::{ClusterReport, Mode, Report, ServiceReport};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -86,7 +86,7 @@ impl FunctionAnswer<Report> {
     /// Whether the guard holds a loss that a confirmation carries out.
     pub fn is_held(&self) -> bool {
         use GuardState::{Held, HeldByFullSync, HeldUntilRead};
-        let mut guards = self.parsed.clusters.iter().filter_map(|cluster| cluster.guard.as_ref());
+        let mut guards = self.parsed.clusters.iter().flat_map(ClusterReport::guards);
         guards.any(|guard| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead))
     }
 
@@ -322,6 +322,8 @@ fn colour_line(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -339,6 +341,24 @@ mod tests {
             assert_eq!(decode(other), None, "{other:?}");
         }
         assert_eq!(decode(b"").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn loss_of_imported_endpoints_can_be_confirmed_and_is_in_markdown() {
+        let guard = |state: &str| {
+            json!({
+                "state": state, "loss": 20, "instances": 30, "share": 50, "minimum": 10, "needsOperator": false,
+                "services": [], "detail": "20 of 30 endpoints stay",
+            })
+        };
+        for (state, is_held) in [("held", true), ("held-until-read", true), ("lifted", false)] {
+            let cluster = json!({ "cluster": "blue", "multiCluster": { "guard": guard(state) } });
+            let plan = json!({ "mode": "plan", "ok": true, "whole": true, "clusters": [cluster], "counts": {} });
+            let plan = FunctionAnswer::<Report>::read(plan).expect("a report");
+            assert_eq!(plan.is_held(), is_held, "{state}");
+            let page = MarkdownPage(&plan.parsed).to_string();
+            assert!(page.contains("20 of 30 endpoints stay"), "{page}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     }
     write_rows(f, &rows)?;
     clusterset.map_or(Ok(()), |clusterset| write_multi_cluster(f, clusterset))?;
-    cluster.guard.iter().try_for_each(|guard| writeln!(f, "> {}\n", cell(&guard.detail)))
+    cluster.guards().try_for_each(|guard| writeln!(f, "> {}\n", cell(&guard.detail)))
 }
 
 /// Writes the exports and imports of a cluster in a code block, since Markdown would interpret the signs of their

@@ -283,7 +283,7 @@ impl SliceEndpoint {
         let conditions = &endpoint["conditions"];
         let text = |value: &Value| value.as_str().map(Arc::from);
         Self {
-            addresses: Addresses::of(known(&endpoint["addresses"])),
+            addresses: Addresses::of(read_or_default(&endpoint["addresses"])),
             ready: conditions["ready"].as_bool(),
             serving: conditions["serving"].as_bool(),
             terminating: conditions["terminating"].as_bool(),
@@ -297,13 +297,13 @@ impl SliceEndpoint {
     }
 }
 
-/// Returns the shared copy of a text, from `known` if it is there. Endpoints have few zones.
-fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
-    if let Some(text) = known.iter().find(|known| ***known == *text) {
+/// Returns the shared copy of a text, from `texts` if it is there. Endpoints have few zones.
+fn shared(text: &str, texts: &mut Vec<Arc<str>>) -> Arc<str> {
+    if let Some(text) = texts.iter().find(|shared| ***shared == *text) {
         return Arc::clone(text);
     }
     let text: Arc<str> = Arc::from(text);
-    known.push(Arc::clone(&text));
+    texts.push(Arc::clone(&text));
     text
 }
 
@@ -344,18 +344,18 @@ impl ServiceImport {
                 kind: kind.unwrap_or(by_ips),
                 ports: ports.unwrap_or_default(),
                 families: families.unwrap_or_default(),
-                properties: known(spec),
+                properties: read_or_default(spec),
                 clusters: Vec::new(),
             },
             ips,
             status: ImportStatus {
                 clusters: list(&status["clusters"])
-                    .map(|cluster| known(&cluster["cluster"]))
+                    .map(|cluster| read_or_default(&cluster["cluster"]))
                     .collect(),
                 conditions: conditions
                     .filter_map(|condition| Condition::deserialize(condition).ok())
                     .collect(),
-                endpoint_slice_objects: known(&status["endpointSliceObjects"]),
+                endpoint_slice_objects: read_or_default(&status["endpointSliceObjects"]),
             },
             unknown_fields,
         }
@@ -368,16 +368,16 @@ impl DerivedService {
         Self {
             metadata: Metadata::read(object),
             spec: ServiceSpec {
-                kind: known(&spec["type"]),
-                selector: known(&spec["selector"]),
-                ports: known(&spec["ports"]),
-                families: known(&spec["ipFamilies"]),
-                family_policy: known(&spec["ipFamilyPolicy"]),
-                external_ips: known(&spec["externalIPs"]),
-                properties: known(spec),
+                kind: read_or_default(&spec["type"]),
+                selector: read_or_default(&spec["selector"]),
+                ports: read_or_default(&spec["ports"]),
+                families: read_or_default(&spec["ipFamilies"]),
+                family_policy: read_or_default(&spec["ipFamilyPolicy"]),
+                external_ips: read_or_default(&spec["externalIPs"]),
+                properties: read_or_default(spec),
             },
             // A headless Service has the text `None` in place of an address.
-            cluster_ips: known(&spec["clusterIPs"]),
+            cluster_ips: read_or_default(&spec["clusterIPs"]),
         }
     }
 
@@ -392,7 +392,7 @@ impl DerivedService {
 
 /// The namespace and name of an object.
 pub fn name_of(object: &Value) -> ServiceRef {
-    let text = |key: &str| known::<String>(&object["metadata"][key]);
+    let text = |key: &str| read_or_default::<String>(&object["metadata"][key]);
     ServiceRef::new(text("namespace"), text("name"))
 }
 
@@ -402,8 +402,8 @@ impl Slice {
         let endpoints = list(&object["endpoints"]);
         Self {
             metadata: Metadata::read(object),
-            family: known(&object["addressType"]),
-            ports: known(&object["ports"]),
+            family: read_or_default(&object["addressType"]),
+            ports: read_or_default(&object["ports"]),
             endpoints: endpoints
                 .map(|endpoint| SliceEndpoint::read(endpoint, &mut zones))
                 .collect(),
@@ -434,13 +434,13 @@ impl Metadata {
     pub fn read(object: &Value) -> Self {
         let metadata = &object["metadata"];
         Self {
-            name: known(&metadata["name"]),
-            uid: known(&metadata["uid"]),
-            resource_version: known(&metadata["resourceVersion"]),
-            labels: known(&metadata["labels"]),
-            annotations: known(&metadata["annotations"]),
-            owner_references: known(&metadata["ownerReferences"]),
-            manager: known(&metadata["managedFields"][0]["manager"]),
+            name: read_or_default(&metadata["name"]),
+            uid: read_or_default(&metadata["uid"]),
+            resource_version: read_or_default(&metadata["resourceVersion"]),
+            labels: read_or_default(&metadata["labels"]),
+            annotations: read_or_default(&metadata["annotations"]),
+            owner_references: read_or_default(&metadata["ownerReferences"]),
+            manager: read_or_default(&metadata["managedFields"][0]["manager"]),
             is_terminating: !metadata["deletionTimestamp"].is_null(),
         }
     }
@@ -453,7 +453,7 @@ impl Metadata {
 }
 
 /// Reads a value. Returns the default if it is missing or unknown.
-pub(super) fn known<T: DeserializeOwned + Default>(value: &Value) -> T {
+pub(super) fn read_or_default<T: DeserializeOwned + Default>(value: &Value) -> T {
     T::deserialize(value).unwrap_or_default()
 }
 

@@ -82,7 +82,7 @@ pub(super) fn of_service(
         return BTreeSet::new();
     }
     let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
-    let fields = kinds.flat_map(|kind| known_in(kind, &body(service), input.refused));
+    let fields = kinds.flat_map(|kind| refused_in(kind, &body(service), input.refused));
     fields.map(|(_, field)| field).collect()
 }
 
@@ -99,24 +99,24 @@ pub(super) fn annotation(input: &PlanInput<'_>, kind: Kind) -> Option<String> {
 }
 
 /// Returns the fields that the causes of a refusal (422) name by their paths. Empty if a cause names another field,
-/// since the request would be refused without the optional ones as well. `standing` contains the fields that the object
+/// since the request would be refused without the optional ones as well. `present` contains the fields that the object
 /// has: a downgraded API server refuses every patch of an object because of a field that the object has and the patch
 /// does not send.
 pub fn refused_fields(
     kind: Kind,
-    (body, standing): (&Value, &Value),
+    (body, present): (&Value, &Value),
     causes: &[String],
 ) -> Vec<RefusedField> {
     let mut sent = optional(kind, body);
-    sent.extend(optional(kind, standing));
+    sent.extend(optional(kind, present));
     sent.retain(|(.., value)| !value.is_null());
     let named = causes.iter().map(|cause| {
         let cause = format!("/{}", cause.replace(['.', '['], "/").replace(']', ""));
-        let is_at = |place: &String| {
-            let rest = cause.strip_prefix(place.as_str());
+        let is_at = |pointer: &String| {
+            let rest = cause.strip_prefix(pointer.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        sent.iter().find(|(place, ..)| is_at(place))
+        sent.iter().find(|(pointer, ..)| is_at(pointer))
     });
     let named: Option<Vec<_>> = named.collect();
     let named = named.unwrap_or_default().into_iter();
@@ -127,9 +127,9 @@ pub fn refused_fields(
 /// and a webhook may change others.
 pub fn changed_fields(kind: Kind, body: &Value, stored: &Value) -> Vec<RefusedField> {
     let sent = optional(kind, body).into_iter();
-    let changed = sent.filter(|(place, _, value)| differs(stored.pointer(place), value));
-    let changed = changed.map(|(place, field, value)| {
-        let is_changed = stored.pointer(&place).is_some_and(|stored| !stored.is_null());
+    let changed = sent.filter(|(pointer, _, value)| differs(stored.pointer(pointer), value));
+    let changed = changed.map(|(pointer, field, value)| {
+        let is_changed = stored.pointer(&pointer).is_some_and(|stored| !stored.is_null());
         RefusedField { is_changed, ..refused(kind, field, value) }
     });
     changed.collect()
@@ -164,9 +164,9 @@ fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
         (0..count).map(move |index| (format!("{list}/{index}/{}", field.as_str()), field))
     });
     let all = spec.chain(metadata).chain(items);
-    let sent = all.filter_map(|(place, field)| {
-        let value = body.pointer(&place)?;
-        Some((place, field, value))
+    let sent = all.filter_map(|(pointer, field)| {
+        let value = body.pointer(&pointer)?;
+        Some((pointer, field, value))
     });
     sent.collect()
 }
@@ -190,8 +190,8 @@ pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Ve
     let body = body(service);
     let value = |field: RefusedField| match field.field {
         OptionalField::Labels | OptionalField::Annotations => {
-            let place = format!("/metadata/{}", field.field.as_str());
-            let exported = body.pointer(&place).unwrap_or(&Value::Null);
+            let pointer = format!("/metadata/{}", field.field.as_str());
+            let exported = body.pointer(&pointer).unwrap_or(&Value::Null);
             RefusedField { value: fingerprint::<5>(&[&exported.to_string()]), ..field }
         }
         _ => field,
@@ -200,17 +200,18 @@ pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Ve
 }
 
 /// Returns the fields of an object that are known to be refused, each with its JSON pointer.
-fn known_in(
+fn refused_in(
     kind: Kind,
     body: &Value,
-    known: &BTreeSet<RefusedField>,
+    refused_fields: &BTreeSet<RefusedField>,
 ) -> Vec<(String, RefusedField)> {
     let mut found = Vec::new();
-    for (place, field, value) in optional(kind, body) {
+    for (pointer, field, value) in optional(kind, body) {
         let refused = refused(kind, field, value);
         let changed = RefusedField { is_changed: true, ..refused.clone() };
-        let known = [changed, refused].into_iter().find(|field| known.contains(field));
-        found.extend(known.map(|field| (place, field)));
+        let mut either = [changed, refused].into_iter();
+        let field = either.find(|field| refused_fields.contains(field));
+        found.extend(field.map(|field| (pointer, field)));
     }
     found
 }
@@ -225,24 +226,24 @@ pub(super) fn accepted<'a>(
         return Cow::Borrowed(service);
     }
     let mut body = body(service);
-    let standing = input.present.spec(kind);
-    for (place, field) in known_in(kind, &body, input.refused) {
-        let of_webhook = standing.pointer(&place).filter(|_| field.is_changed);
+    let present = input.present.spec(kind);
+    for (pointer, field) in refused_in(kind, &body, input.refused) {
+        let of_webhook = present.pointer(&pointer).filter(|_| field.is_changed);
         // A refused default changes nothing: an object without the field has the default.
         if of_webhook.is_none() && is_default(&field) {
             continue;
         }
-        if let Some(value) = body.pointer_mut(&place) {
+        if let Some(value) = body.pointer_mut(&pointer) {
             *value = of_webhook.cloned().unwrap_or_default();
         }
     }
-    let mut properties: Properties = present_objects::known(&body["spec"]);
-    properties.labels = present_objects::known(&body["metadata"]["labels"]);
-    properties.annotations = present_objects::known(&body["metadata"]["annotations"]);
+    let mut properties: Properties = present_objects::read_or_default(&body["spec"]);
+    properties.labels = present_objects::read_or_default(&body["metadata"]["labels"]);
+    properties.annotations = present_objects::read_or_default(&body["metadata"]["annotations"]);
     if kind == Kind::EndpointSlice && body["endpoints"][0]["hints"].is_null() {
         properties.traffic_distribution = None;
     }
-    let ports = present_objects::known(&body["spec"]["ports"]);
+    let ports = present_objects::read_or_default(&body["spec"]["ports"]);
     Cow::Owned(ClustersetService { ports, properties, ..service.clone() })
 }
 
@@ -275,7 +276,7 @@ pub(super) fn describe(input: &PlanInput<'_>, service: &ClustersetService) -> Ve
     let kinds =
         kinds.filter(|kind| *kind != Kind::Service || service.kind == ImportType::ClusterSetIp);
     let body = body(service);
-    let all = kinds.flat_map(|kind| known_in(kind, &body, input.refused));
+    let all = kinds.flat_map(|kind| refused_in(kind, &body, input.refused));
     let all = all.filter(|(_, field)| !is_default(field));
     let texts = all.map(|(_, RefusedField { kind, field, value, .. })| {
         let value = match field {

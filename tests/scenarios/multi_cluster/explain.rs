@@ -331,7 +331,7 @@ async fn import_that_a_sync_would_not_change_is_explained_without_a_promise() {
     ];
 
     explanations[0].assert_says(&[
-        "! obstacle   (Policy): under POLICY=upsert-only the imports of this cluster stand still",
+        "! obstacle   (Policy): POLICY=upsert-only keeps the imports of this cluster as they are",
         "~ endpoint   10.0.0.1 of blue: stays in the import for now: its cluster has it no more",
         "! endpoint   10.0.0.2 port 8080 of blue (web-10-0-0-2): not in the import: see the lines",
     ]);

@@ -255,7 +255,7 @@ async fn imports_stand_still_under_another_policy_with_one_line_and_exports_foll
             for cluster in ["blue", "green"] {
                 let obstacles = obstacle_lines(&report, cluster);
                 let details: Vec<&str> = obstacles.iter().map(|it| it.text.as_str()).collect();
-                let line = format!("under POLICY={policy} the imports of this cluster stand still");
+                let line = format!("POLICY={policy} keeps the imports of this cluster as they are");
                 assert_eq!(details, [line], "{}", in_full(&report));
                 assert!(held_back(&report, cluster).is_empty(), "{}", in_full(&report));
             }
