@@ -145,6 +145,29 @@ async fn purge_looks_into_every_cloud_map_of_the_settings_and_into_the_functions
     assert_eq!(fleet.addresses("prod.local", "web"), LEFT);
 }
 
+/// Its instances would stay without a word.
+#[tokio::test(start_paused = true)]
+async fn purge_names_a_cloud_map_that_it_had_no_time_to_read() {
+    let (fleet, _) = shared_name().await;
+    let arn = fleet.sandbox.cluster_arn("blue");
+    let west = fleet.registry("eu-west-1", ACCOUNT, &arn);
+    for (cloud_map, services) in [(&fleet.cloud_map, 1_000), (&west, 100)] {
+        for index in 0..services {
+            let service = cloud_map.ensure_service("prod", &format!("other-{index}"));
+            cloud_map.instance(&service, "theirs", &[("AWS_INSTANCE_IPV4", "10.0.9.2")]);
+        }
+    }
+    let green = json!([{ "cluster": "green", "registryRegion": "eu-west-1" }]).to_string();
+    let slow = [("CLUSTERS", green.as_str()), ("QUOTA_SHARE", "0.05")];
+    let function = fleet.function_with(&slow).await;
+
+    let report = purge(&function, &arn).await;
+
+    let text = report.to_string();
+    assert!(text.contains("(Cloud Map in eu-west-1)"), "{text}");
+    assert_eq!(text.matches("Cloud Map services not read yet").count(), 2, "{text}");
+}
+
 #[tokio::test]
 async fn region_of_the_function_spelled_out_is_no_second_cloud_map() {
     let (fleet, _) = shared_name().await;

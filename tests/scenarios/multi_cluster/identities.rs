@@ -187,12 +187,14 @@ async fn cluster_with_a_record_under_a_new_id_beside_exports_under_the_former_pu
     blue.cluster_property(CLUSTER_ID, "azure");
     sync(function).await;
     pods(blue, "web", &["10.0.0.2"]);
-    members.forget();
+    let new_function = members.serving("blue,green", &[]).await;
 
-    let message = report(function, &sync_of("blue", "web")).await;
-
-    members.assert_nothing_written(&in_full(&message));
-    assert_eq!(obstacles(&message, "blue"), ["ClusterIdChanged"], "{}", in_full(&message));
+    for process in [function, &new_function] {
+        members.forget();
+        let message = report(process, &sync_of("blue", "web")).await;
+        members.assert_nothing_written(&in_full(&message));
+        assert_eq!(obstacles(&message, "blue"), ["ClusterIdChanged"], "{}", in_full(&message));
+    }
     let new_function = members.serving("blue,green", &[]).await;
     let explanation = explain_by(&members, &new_function, "blue", "web").await.to_string();
     assert!(explanation.contains("(ClusterIdChanged)"), "{explanation}");
