@@ -324,8 +324,7 @@ impl ClusterRun<'_> {
 
     /// Returns the records of the cluster under other ids than that of the member. If this invocation has not read all
     /// of Cloud Map, reads the records under the ids that the process remembers. `reads_id_owners`: in this case, first
-    /// reads the owners of all cluster ids, as a process does that never did so. The process forgets an id without
-    /// records.
+    /// reads the owners of all cluster ids. The process forgets an id without records.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
@@ -336,8 +335,7 @@ impl ClusterRun<'_> {
     ) -> Result<Registry, Error> {
         let Self { registry, owner, .. } = self;
         let whole = registry.whole_registry().await;
-        let has_read_owners = registry.memory.names(owner, &Selection::Everything).is_some();
-        if whole.is_none() && (reads_id_owners || !has_read_owners) {
+        if whole.is_none() && reads_id_owners {
             registry.read_id_owners(&registry.some_namespaces().await?).await?;
         }
         let others = registry.memory.ids_of(owner).into_iter().filter(|id| id != member);
