@@ -30,7 +30,7 @@ import house
 REMOVALS = {b"Change::Deregister", b"Stage::Deregister"}
 # How one gets at the state that a plan rests on. The mirror of Cloud Map, and the claims and endpoints of a cluster.
 READS = {
-    "Cloud Map": {"at_least"},
+    "Cloud Map": {"at_least", "ensure_read_since"},
     "Kubernetes": {"claims_of", "endpoints_of", "exports", "observe_endpoints"},
 }
 # Wrappers of the functions above, for a caller with another question.
