@@ -35,8 +35,8 @@ pub enum CheckOutcome {
     Ok,
     /// Worth knowing, but not a fault: an optional check that did not pass, or a remark.
     Note,
-    /// The check did not pass. In `doctor` the function cannot work; in `explain` clients cannot discover the Service
-    /// as its annotations or its export request.
+    /// The check did not pass. In `doctor` the function cannot work; in `explain` clients may not find the Service in
+    /// the way that its annotations or its ServiceExport ask for.
     Failed,
 }
 

@@ -2,16 +2,22 @@
 //! of the settings. Instances are matched by the cluster's ARN in their marks, so the cluster need not exist any more.
 //! If it is configured, the purge also tries to delete its import objects, even if no setting or record shows that the
 //! cluster was ever a member. Objects that RBAC does not let the function delete stay.
+//!
+//! A cluster that leaves its clusterset and lives on is purged of its exports and imports alone: without the instances
+//! of its annotated Services, their names would be empty until its next full sync.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clients::RegistryKey;
 use crate::clusterset::record;
 use crate::error::chain;
+use crate::event::Command;
 use crate::import::ImportRemoval;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
-use crate::model::{ClusterArn, Flow, Kind, Line, Outcome, Owner, Registry, RegistryName, join};
+use crate::model::{
+    ClusterArn, Flow, Kind, Line, Namespace, Outcome, Owner, Registry, RegistryName, join,
+};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{DeregisterReason, Extent, Observation};
 use crate::publish::{self, Execution, Task};
@@ -61,18 +67,21 @@ impl Invocation<'_> {
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
     }
 
-    /// Deregisters every instance of this installation for cluster `arn` from `registries`; in plan mode only reports
-    /// them. `configured` is the cluster's settings entry, if its own Cloud Map is among `registries`.
+    /// Deregisters every instance of this installation for cluster `arn` from `registries`, or only those of its exports
+    /// and its records; in plan mode only reports them. `configured` is the cluster's settings entry, if its own Cloud Map is among `registries`.
     pub async fn purge_all(
         &self,
         arn: &ClusterArn,
+        command: &Command,
         configured: Option<&Cluster>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
     ) -> Report {
         let mut warnings = Vec::new();
         if let Some(cluster) = configured {
-            let registry = &registries[&self.clients.registry_of(cluster)];
-            warnings.extend(self.registration_warning(cluster, registry).await);
+            if !command.only_clusterset {
+                let registry = &registries[&self.clients.registry_of(cluster)];
+                warnings.extend(self.registration_warning(cluster, registry).await);
+            }
             warnings.extend(self.clusterset_warning(cluster));
         }
         let mut has_exported = false;
@@ -86,10 +95,18 @@ impl Invocation<'_> {
             Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
             None => None,
         };
+        if has_exported && self.settings.cluster(arn).is_none() {
+            warnings.push(self.imports_warning());
+        }
+        // The cluster may have moved to the Cloud Map of an account that shares namespaces with the named one. It
+        // publishes in them now.
+        let has_moved = configured.is_none() && self.settings.cluster(arn).is_some();
+        let named = command.registry.as_ref().filter(|_| has_moved);
+        let only_account = named.map(|named| named.account.as_str());
         let own = RegistryKey::default();
         let mut reports = Vec::new();
         for (key, registry) in registries {
-            let purged = self.purge_registry(arn, registry).await;
+            let purged = self.purge_registry(arn, command, only_account, registry).await;
             let report =
                 purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
             let registry = (*key != own).then(|| key.to_string());
@@ -105,6 +122,8 @@ impl Invocation<'_> {
         let mut reports = if affected.is_empty() { empty } else { affected };
         if let Some(first) = reports.first_mut() {
             first.lines.extend(warnings.into_iter().map(Line::warning));
+            first.counts.imported =
+                multi_cluster.as_ref().map_or(0, MultiClusterReport::count_made);
             first.multi_cluster = multi_cluster;
         }
         Report::new(self.mode, reports)
@@ -141,6 +160,15 @@ impl Invocation<'_> {
         })
     }
 
+    /// Returns a warning about the imports in a member that is not configured, which the function cannot reach.
+    fn imports_warning(&self) -> String {
+        let owner = OwnerLabel::new(&self.settings.owner_id);
+        format!(
+            "the cluster is not in CLUSTERS, so its imports stay: if it still exists, delete them there: kubectl delete serviceimports.multicluster.x-k8s.io --all-namespaces --selector {}",
+            owner.selector()
+        )
+    }
+
     /// Whether a Cloud Map has an exported endpoint, an export record or the cluster record of the cluster.
     fn has_clusterset_instances(&self, cluster: &ClusterArn, read: &Registry) -> bool {
         let owners = read.marked_owners(&self.settings.owner_id);
@@ -148,22 +176,35 @@ impl Invocation<'_> {
     }
 
     /// Deregisters the instances with this installation's owner id and the cluster's ARN from one Cloud Map, or plans
-    /// it. Removes the export records before the exported instances, and the cluster record last.
+    /// it. `only_account`: leaves out the namespaces that other accounts share with this one. Removes the export records before the exported instances, and the cluster record last.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed completely.
     async fn purge_registry(
         &self,
         cluster: &ClusterArn,
+        command: &Command,
+        only_account: Option<&str>,
         registry: &SharedRegistry,
     ) -> Result<ClusterReport, Error> {
-        let read = self.read_in_time(registry.read()).await?;
+        let mut read = self.read_in_time(registry.read()).await?;
+        if let Some(account) = only_account {
+            let Registry { namespaces, services, .. } = &mut read;
+            let is_of_other = |namespace: &Namespace| namespace.is_of_other(Some(account));
+            services.retain(|key, _| !namespaces.get(&key.namespace).is_some_and(is_of_other));
+        }
         let owner =
             |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
         let task = Task::Purge(&DeregisterReason::Purged);
         let execution = Execution::of_registry(task, registry, self.options());
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
-        let mut report = execution.carry_out(&annotated).await.report;
+        let mut report = if command.only_clusterset {
+            let cluster = cluster.to_string();
+            let report = ClusterReport { cluster, ..ClusterReport::default() };
+            publish::with_reads(report, &annotated)
+        } else {
+            execution.carry_out(&annotated).await.report
+        };
         if !self.has_clusterset_instances(cluster, &read) {
             return Ok(report);
         }

@@ -1,6 +1,7 @@
 //! Reads namespaces, the services of one or of all namespaces, and single services, by `ListNamespaces`, `ListServices`
 //! and `GetService`. A read returns all pages or an error: with a partial list the missing services would count as
-//! deleted. A summary without the fields that identify its namespace or service is dropped.
+//! deleted. A summary without the fields that identify its namespace or service is dropped: no call could name it, so
+//! nothing in it can be changed.
 //!
 //! Clients of Cloud Map call `DiscoverInstances`, and `explain` calls it to show what they see. The result is
 //! eventually consistent, so no change is based on it.
@@ -83,7 +84,7 @@ impl CloudMap {
         Ok(pages.and_then(move |page| {
             let missing = || Error::missing_member(action.clone(), "Services");
             let listed = page.services.ok_or_else(missing);
-            let services = |listed: Vec<_>| listed.into_iter().filter_map(owned_service).collect();
+            let services = |listed: Vec<_>| listed.into_iter().filter_map(listed_service).collect();
             ready(listed.map(services))
         }))
     }
@@ -205,7 +206,7 @@ fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
 }
 
 /// Converts a summary, with the account of the namespace. Returns `None` if it has no ARN or name.
-fn owned_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
+fn listed_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
     let namespace_account = summary.resource_owner.take();
     service(summary).map(|service| ListedService { namespace_account, service })
 }

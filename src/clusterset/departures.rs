@@ -47,7 +47,7 @@ impl ImportedParts<'_> {
             self.parts.iter().filter(|((_, cluster), _)| !self.served.has_exporter(cluster));
         for ((name, cluster), endpoints) in unserved {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
-            let is_shown = |endpoint: &PartEndpoint| shown.addresses.contains(&endpoint.address);
+            let is_shown = |endpoint: &PartEndpoint| shown.endpoints.contains(endpoint);
             if !shown.is_exported() || !endpoints.iter().all(is_shown) {
                 departing.insert((name.clone(), cluster.clone()), endpoints.clone());
             }
@@ -83,7 +83,7 @@ impl ImportedParts<'_> {
         let mut ids = InstanceIds::new();
         for ((name, cluster), endpoints) in &self.parts {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
-            let is_shown = |endpoint: &&PartEndpoint| shown.addresses.contains(&endpoint.address);
+            let is_shown = |endpoint: &&PartEndpoint| shown.endpoints.contains(endpoint);
             let missing = endpoints.iter().filter(|endpoint| !is_shown(endpoint));
             let instance_ids: BTreeSet<String> = match shown.record {
                 Some(attributes) => {
@@ -163,7 +163,8 @@ struct Shown<'a> {
     is_member: bool,
     /// Whether the part has an instance of AWS's controller, which writes no records.
     is_of_aws: bool,
-    addresses: BTreeSet<IpAddr>,
+    /// The endpoints, each with one of its ports: a list may miss the instance of one port of an endpoint.
+    endpoints: BTreeSet<PartEndpoint>,
 }
 
 impl<'a> Shown<'a> {
@@ -185,7 +186,9 @@ impl<'a> Shown<'a> {
             for instance in instances.filter(is_of_part) {
                 shown.is_of_aws |= !Flow::Exports.has_marked(instance);
                 let address = instance.get(IPV4).or_else(|| instance.get(IPV6));
-                shown.addresses.extend(address.and_then(|text| text.parse::<IpAddr>().ok()));
+                let address = address.and_then(|text| text.parse::<IpAddr>().ok());
+                let port = attributes::endpoint_port_of(instance);
+                shown.endpoints.extend(address.map(|address| PartEndpoint { address, port }));
             }
         }
         for key in registry.keys_named(&BTreeSet::from([record_service(clusterset, cluster)])) {

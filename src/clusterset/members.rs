@@ -80,6 +80,8 @@ pub struct Served {
     pub read: BTreeMap<ClusterId, ReadExports>,
     /// Whether the run ignores everything that was read before this invocation.
     pub bypasses_cache: bool,
+    /// Whether a second pass of the run may read clusters that this pass has not read.
+    pub may_read_more: bool,
 }
 
 impl Served {

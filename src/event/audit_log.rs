@@ -1,8 +1,8 @@
 //! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
 //! event of the API server. Each successful write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
-//! Namespace yields a scope, which is derived from the object's metadata as for every other sender. A subscription
-//! filter cannot select exactly these lines, so all other lines are ignored here. Writes by the function itself,
-//! recognized by its Kubernetes user group, are ignored too. The log group names the cluster.
+//! Namespace yields a scope, which is derived from the object's metadata by the same rules as for the other event
+//! sources. A subscription filter cannot select exactly these lines, so all other lines are ignored here. Writes by the
+//! function itself, recognized by its Kubernetes user group, are ignored too. The log group names the cluster.
 
 #[cfg(test)]
 mod tests;
@@ -127,7 +127,8 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
     };
     match object::scope(&written.resource, Some(&version), &written.metadata) {
-        // Other API groups have resources of the same name, such as Knative's services.
+        // An object that the function imported needs no sync. Other API groups have resources of the same name, such as
+        // Knative's services.
         Err(Unusable::Imported | Unusable::UnknownKind { .. }) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().transpose(),
         scope => scope.map(Some),

@@ -12,6 +12,7 @@ const SHOWN_CHARACTERS: usize = 40;
 
 /// A direct invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the payload")]
 pub struct Command {
     /// The action.
     pub action: Action,
@@ -23,6 +24,8 @@ pub struct Command {
     pub owner: Option<String>,
     /// The Cloud Map to purge; `None` for every Cloud Map of the settings.
     pub registry: Option<RegistryName>,
+    /// Whether a `purge` removes only the exports and imports of the cluster, with its records.
+    pub only_clusterset: bool,
     /// Whether to carry out the plan of `adopt` or `purge`.
     pub is_confirmed: bool,
     /// Whether a `status` lists only the services that this installation created and that have no instance.
@@ -52,10 +55,21 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let region = region(object, &scope)?;
     let owner = owner(object)?;
     let registry = registry(object)?;
+    let only_clusterset = flag(object, "clusterset")?;
     let is_confirmed = flag(object, "confirm")?;
     let only_created = flag(object, "created")?;
     let fresh = flag(object, "fresh")?;
-    Ok(Command { action, scope, region, owner, registry, is_confirmed, only_created, fresh })
+    Ok(Command {
+        action,
+        scope,
+        region,
+        owner,
+        registry,
+        only_clusterset,
+        is_confirmed,
+        only_created,
+        fresh,
+    })
 }
 
 /// Reads the Region of the scope's cluster. A Region without a named cluster is an error.
@@ -144,7 +158,7 @@ impl Action {
             Self::Adopt => {
                 &["action", "cluster", "region", "namespace", "service", "owner", "confirm"]
             }
-            Self::Purge => &["action", "cluster", "region", "registry", "confirm"],
+            Self::Purge => &["action", "cluster", "region", "registry", "clusterset", "confirm"],
             Self::Confirm => &["action", "cluster", "region"],
             Self::Status => &["action", "cluster", "created"],
             Self::Doctor => &["action", "cluster"],

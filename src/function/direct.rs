@@ -96,7 +96,7 @@ impl Function {
         let kept = configured.filter(|cluster| keys.contains(&self.clients.registry_of(cluster)));
         let limit = ReadLimit::of_person(deadline);
         let registries = self.registries(keys, limit).await;
-        let mut report = invocation.purge_all(&arn, kept, &registries).await;
+        let mut report = invocation.purge_all(&arn, command, kept, &registries).await;
         if let Some(first) = report.clusters.first_mut().filter(|_| !command.is_confirmed) {
             let existence = self.existence(&arn, deadline).await;
             first.lines.push(Line::warning(existence.to_string()));

@@ -267,9 +267,12 @@ pub(super) fn orphans(report: &OrphanReport) {
     warn!(cluster, registry, instances, "orphans: {detail}");
 }
 
-/// Logs each line of the report of one cluster.
+/// Logs each line of the report of one cluster, with those of its exports and imports.
 pub(super) fn all_lines(report: &ClusterReport, mode: Mode) {
-    log_new_and_ended(&report.cluster, mode, None, &placed_lines(report));
+    let mut lines = placed_lines(report);
+    let multi_cluster = report.multi_cluster.iter().flat_map(MultiClusterReport::lines_in_order);
+    lines.extend(multi_cluster.map(|line| (String::new(), line)));
+    log_new_and_ended(&report.cluster, mode, None, &lines);
     log_state(report, mode);
 }
 

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use super::rules::{assert_instance, assert_instance_id, assert_line, assert_service_name};
-use crate::model::attributes::{INITIAL_HEALTH, SIGHTING};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Desired, Flow, Marks, Namespace, NamespaceKind, Owner,
     Records, Registry, Selection, ServiceKey, ServiceKind, ServiceRef, Timestamp,
 };
 use crate::publish::plan::{Change, Extent, Observation, Plan, plan};
 
-/// A Service may ask for twenty names, which one line may list.
-const LONGEST: usize = 6_000;
+/// The longest line, in characters: one line may list the twenty names that a Service may ask for.
+const LONGEST_LINE: usize = 6_000;
 const ARN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 const REGISTRY: &str = "arn:aws:servicediscovery:eu-central-1:111122223333";
 
@@ -68,7 +67,7 @@ pub fn assert_planned(desired: Desired, registry: Registry) -> usize {
     let observed = read.decided(&Selection::Everything);
     let Plan { changes, held_back, .. } = plan(&observed);
     for line in &held_back {
-        assert_line(&line.reason, LONGEST);
+        assert_line(&line.reason, LONGEST_LINE);
     }
     let changes = changes.values().flatten();
     changes.map(|change| usize::from(assert_change(change, &observed))).sum()
@@ -76,7 +75,7 @@ pub fn assert_planned(desired: Desired, registry: Registry) -> usize {
 
 /// Whether the change writes an instance.
 fn assert_change(change: &Change, observation: &Observation) -> bool {
-    assert_line(&change.detail(), LONGEST);
+    assert_line(&change.detail(), LONGEST_LINE);
     let key = &change.place().key;
     let present = |id: &String| {
         observation.registry.instances(key).find(|(it, _)| *it == id).map(|(_, found)| found)
@@ -91,10 +90,7 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
         Change::Rewrite { instance, attributes, .. } => {
             let present = present(instance).expect("an instance");
             assert!(owner().owns(present), "{instance}");
-            // A note of ours comes or goes, and the rest is registered again as it stands.
-            if !is_same_but_notes(attributes, present) {
-                assert_written(attributes);
-            }
+            assert_written(attributes);
             true
         }
         Change::Deregister { instance, .. } => {
@@ -109,15 +105,6 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
             false
         }
     }
-}
-
-fn is_same_but_notes(one: &Attributes, other: &Attributes) -> bool {
-    let lasting = |all: &Attributes| {
-        let mut all = all.clone();
-        all.retain(|key, _| ![SIGHTING, INITIAL_HEALTH].contains(&key));
-        all
-    };
-    lasting(one) == lasting(other)
 }
 
 /// Whatever an annotation says, the marks are those of this cluster and of the Service.

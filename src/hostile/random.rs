@@ -18,7 +18,8 @@ const WORDS: [&str; 44] = [
     "\u{feff}",
     "é",
     "🦀",
-    "а",
+    // Cyrillic a.
+    "\u{430}",
     "../",
     "%2e%2e",
     "{{}}",
@@ -54,9 +55,11 @@ const WORDS: [&str; 44] = [
 pub struct Random(u64);
 
 impl Random {
-    pub fn new(reader: &str, number: u64) -> Self {
-        let start = reader.bytes().fold(number, |sum, byte| sum.rotate_left(9) ^ u64::from(byte));
-        let mut random = Self(start ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    /// The sequence for one case of a parser. Another case or another parser has another sequence.
+    pub fn new(parser_name: &str, case: u64) -> Self {
+        let start =
+            parser_name.bytes().fold(case, |sum, byte| sum.rotate_left(9) ^ u64::from(byte));
+        let mut random = Self(start ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.next();
         random
     }
@@ -68,7 +71,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// A number from 0 to below `limit`. `limit` must not be 0.
     pub fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit as u64).expect("below a limit of that type")
     }
@@ -149,7 +152,7 @@ impl Random {
                     bytes.splice(at..at, noise).for_each(drop);
                 }
                 1 => bytes.splice(at..end, []).for_each(drop),
-                // Of an object this gives keys that occur twice.
+                // In the text of a JSON object this can repeat a key.
                 2 => {
                     let twice = bytes[at..end].to_vec();
                     bytes.splice(end..end, twice).for_each(drop);

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! [`plan`] decides for one importing cluster and one name; its guard judges all names together. It is pure, like
-//! [`sources`]. The objects of the cluster are read before the exports, so nothing is removed from an import because of
-//! a read that is older than the import. If an overlapping run or a person changes an object after the read, our change
-//! of it fails with a conflict. The name is then read, planned and written again as a whole.
+//! [`sources`]. The objects of the cluster are read before the exports. The exports that a plan uses are therefore
+//! never older than the objects that it changes, and the plan does not remove what an overlapping run has just added.
+//! If an overlapping run or a person changes an object after the read, our change of it fails with a conflict. The name
+//! is then read, planned and written again as a whole.
 
 pub mod apply;
 pub mod observe;
@@ -36,8 +37,8 @@ use apply::{Applied, Failure, apply};
 use observe::Objects;
 use plan::{
     EXCLUDED, FailedWrite, GuardedRun, HeldParts, Metadata, NamespaceState, NoteChange, OwnerLabel,
-    Plan, PlanInput, Present, Reason, Tally, Write, as_exported, noted_fields, noted_server,
-    ready_endpoints,
+    Plan, PlanInput, Present, Reason, Tally, Write, noted_fields, noted_server, ready_endpoints,
+    with_exported_values,
 };
 use sources::{Importer, Members, MergedName};
 
@@ -51,7 +52,8 @@ const MAX_ATTEMPTS: usize = 3;
 /// An importing cluster.
 pub struct Importing<'a> {
     pub kubernetes: &'a Kubernetes,
-    pub owner: &'a OwnerLabel,
+    pub owner_label: &'a OwnerLabel,
+    /// The cluster as a member of its clusterset.
     pub importer: Importer<'a>,
     /// The objects of its imports, read before the exports.
     pub objects: &'a Objects,
@@ -82,7 +84,7 @@ impl Importing<'_> {
         }
         let Importer { member, owner, .. } = self.importer;
         let lacks_own_record =
-            members.is_unfamiliar(member, owner) && self.objects.has_imports(self.owner);
+            members.is_unfamiliar(member, owner) && self.objects.has_imports(self.owner_label);
         let families = self.kubernetes.service_families();
         let read_problems = members.unread_records().collect();
         let mut imported = Imported { lacks_own_record, read_problems, ..Imported::default() };
@@ -91,7 +93,7 @@ impl Importing<'_> {
         let mut imports = Vec::new();
         for name in names {
             let mut import = self.prepare(members, name);
-            if let Some(noted) = noted_server(self.owner, &import.present) {
+            if let Some(noted) = noted_server(self.owner_label, &import.present) {
                 let version = async || self.kubernetes.version().await.ok();
                 import.server = server.get_or_init(version).await.clone().or(Some(noted));
             }
@@ -104,14 +106,15 @@ impl Importing<'_> {
         let tallies = imports.iter().map(|import| (import.name.clone(), import.tally()));
         let tallies: BTreeMap<ServiceRef, Tally> = tallies.collect();
         let notes = imports.iter().filter_map(|import| {
-            Some((import.name.clone(), plan::note(self.owner, &import.present)?))
+            Some((import.name.clone(), plan::note(self.owner_label, &import.present)?))
         });
         let judgement = self.guard.judge(&tallies, &notes.collect());
         let runs = imports.into_iter().map(|mut import| {
             let tally = &tallies[&import.name];
             import.note = judgement.note(&self.guard, &import.name, tally);
             let held = judgement.held(&import.name);
-            let held = held.map(|(parts, endpoints, status)| (parts, endpoints, status.clone()));
+            let held =
+                held.map(|(parts, held_endpoints, status)| (parts, held_endpoints, status.clone()));
             self.run_import(import, (tally.endpoints, families.as_slice()), held, read_again)
         });
         let runs: Vec<_> = stream::iter(runs).buffered(CONCURRENT_IMPORTS).collect().await;
@@ -125,19 +128,20 @@ impl Importing<'_> {
         let frozen_by = is_reported.then_some(self.policy);
         let mut imported = Imported { frozen_by, ..Imported::default() };
         for name in names {
-            let endpoints = ready_endpoints(self.owner, &self.objects.present(&name));
+            let endpoints = ready_endpoints(self.owner_label, &self.objects.present(&name));
             imported.imports.insert(name, ImportOutcome { endpoints, ..ImportOutcome::default() });
         }
         imported
     }
 
-    /// Returns the names of the imports to create, update or end. The leftover objects of a deleted import do not name
-    /// it, so they are listed under the name of the derived Service unless Cloud Map shows the name. If Cloud Map
-    /// cannot be read, only exported names are returned, since an unknown member may export the others.
+    /// Returns the names of the imports to create, update or end. The name of a derived Service is a hash, so the
+    /// leftover objects of a deleted import are listed under it, unless Cloud Map has a service whose name has this
+    /// hash. If Cloud Map cannot be read, only the names that the served clusters export are returned, since an unknown
+    /// member may export the others.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
         let mut names = members.names().clone();
         if !members.is_unread() {
-            names.extend(self.objects.names(self.owner));
+            names.extend(self.objects.names(self.owner_label));
             let leftovers = self.objects.leftovers(&names).into_iter();
             let needs_removal = |name: &ServiceRef| {
                 is_derived_service(&name.name) && self.objects.present(name).is_orphaned()
@@ -165,7 +169,7 @@ impl Importing<'_> {
             server: None,
             failures: Vec::new(),
             note: NoteChange::Keep,
-            kept_ips: usize::MAX,
+            max_kept_ips: usize::MAX,
         }
     }
 
@@ -176,7 +180,7 @@ impl Importing<'_> {
         read_again: ReadAgain<'_>,
     ) -> Option<ImportRun<'_>> {
         let name = &import.name;
-        let read = Objects::read_named(self.kubernetes, self.owner, [name]);
+        let read = Objects::read_named(self.kubernetes, self.owner_label, [name]);
         let objects = self.deadline.until_stop(read).await.ok()?;
         let objects = objects.inspect_err(|error| {
             tracing::warn!("import {name} not read again: {}", chain(error));
@@ -199,7 +203,8 @@ impl Importing<'_> {
     }
 
     /// Runs one import, up to [`MAX_ATTEMPTS`] times while other writers change its objects. `endpoints` is the
-    /// number of ready endpoints after a plan for these families of the cluster.
+    /// number of ready endpoints after a plan for these families of the cluster. `held` has the parts that the guard
+    /// holds, the number of endpoints that they would lose, and the verdict.
     async fn run_import<'a>(
         &'a self,
         mut import: ImportRun<'a>,
@@ -207,11 +212,10 @@ impl Importing<'_> {
         held: Option<(HeldParts, usize, Arc<GuardStatus>)>,
         read_again: ReadAgain<'_>,
     ) -> (ServiceRef, ImportOutcome) {
-        let left_out = std::mem::take(&mut import.exports.left_out);
         let parts = held.as_ref().map(|(parts, ..)| parts.clone());
-        let guard = held.map(|(parts, endpoints, status)| {
+        let guard = held.map(|(parts, held_endpoints, status)| {
             import.hold(&parts);
-            Reason::Guard { endpoints, status }
+            Reason::Guard { endpoints: held_endpoints, status }
         });
         if guard.is_some() || families != self.kubernetes.service_families() {
             endpoints = import.tally().endpoints;
@@ -230,7 +234,8 @@ impl Importing<'_> {
             outcome = outcome.followed_by(next);
             import = again;
         }
-        let sources = (!self.writes).then_some(import.exports.sources);
+        let MergedName { sources, left_out, .. } = import.exports;
+        let sources = (!self.writes).then_some(sources);
         let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
         // The run may have found out that the namespace is excluded.
         let is_active = self.namespace(&import.name.namespace) == NamespaceState::Active;
@@ -247,14 +252,16 @@ struct ImportRun<'a> {
     exports: MergedName,
     /// The fields that the API server refused or did not keep in this run.
     refused: BTreeSet<RefusedField>,
-    /// The version of the API server. `None` if no refused field depends on it, or if it could not be read.
+    /// The version of the API server. If it cannot be read, it is the one noted on the objects. `None` if the objects
+    /// have no note of a refused field, and the API server has refused none in this run.
     server: Option<String>,
     /// The changes that failed in this run.
     failures: Vec<FailedWrite>,
     /// Whether the guard's note is kept, written or removed.
     note: NoteChange,
-    /// The maximum number of the import's IPs that a new derived Service requests.
-    kept_ips: usize,
+    /// The maximum number of the import's IPs that a new derived Service requests. `usize::MAX` until the API server
+    /// refuses one of them.
+    max_kept_ips: usize,
 }
 
 impl ImportRun<'_> {
@@ -264,7 +271,7 @@ impl ImportRun<'_> {
     async fn run(&mut self) -> ImportOutcome {
         let Importing { kubernetes, importer, writes, deadline, .. } = *self.importing;
         let member = importer.member;
-        let merged = self.exports.named.merged_of_all();
+        let merged = self.exports.named.merged_if_complete();
         let merged = merged.filter(|merged| merged.service.clusters.contains(&member.cluster));
         let mut outcome = ImportOutcome { merged, ..ImportOutcome::default() };
         let former_ips = self.present.import.as_ref().map(|import| import.ips.clone());
@@ -324,14 +331,15 @@ impl ImportRun<'_> {
         let Importing { kubernetes, now, .. } = self.importing;
         let mut fields = std::mem::take(&mut applied.refused);
         if let Some(merged) = &self.exports.named.merged {
-            fields = as_exported(fields, &merged.service);
+            // A request has only the labels and annotations that it changes. The next plan compares the exported ones.
+            fields = with_exported_values(fields, &merged.service);
         }
-        let lacks_fields = fields.iter().any(|field| !refused.contains(field));
+        let has_new_refusals = fields.iter().any(|field| !refused.contains(field));
         self.refused.extend(fields);
-        if lacks_fields && self.server.is_none() {
+        if has_new_refusals && self.server.is_none() {
             self.server = kubernetes.version().await.ok();
         }
-        let mut has_learnt = lacks_fields;
+        let mut has_learnt = has_new_refusals;
         for Failure { error, .. } in &applied.failures {
             let missing = error.missing_family().filter(|family| families.contains(family));
             if let Some(family) = missing {
@@ -344,11 +352,11 @@ impl ImportRun<'_> {
             // Another Service has the IPs, or they are outside the cluster's ranges.
             let mut fields = error.invalid_fields().into_iter();
             let refuses_ips =
-                self.kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
+                self.max_kept_ips > 0 && fields.any(|field| field.starts_with("spec.clusterIP"));
             if refuses_ips {
                 // If both IPs were refused, the next plan requests the primary one alone. After that it requests none.
                 let ips = self.present.import.as_ref().map_or(0, |import| import.ips.len());
-                self.kept_ips = usize::from(self.kept_ips.min(ips) > 1);
+                self.max_kept_ips = usize::from(self.max_kept_ips.min(ips) > 1);
             }
             has_learnt |= missing.is_some() || is_excluded || refuses_ips;
         }
@@ -357,7 +365,7 @@ impl ImportRun<'_> {
 
     /// Returns a notice that the import has another IP, because the API server refused a former one.
     fn notice_of_ips(&self, former: &[IpAddr]) -> Option<Notice> {
-        let import = self.present.import.as_ref().filter(|_| self.kept_ips != usize::MAX)?;
+        let import = self.present.import.as_ref().filter(|_| self.max_kept_ips != usize::MAX)?;
         let ips = self.present.derived.as_ref().map(|derived| &derived.cluster_ips)?;
         let lost: Vec<&IpAddr> = former.iter().filter(|ip| !ips.contains(ip)).collect();
         (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
@@ -369,7 +377,7 @@ impl ImportRun<'_> {
                 '!',
                 "ClusterSetIPChanged",
                 format!(
-                    "its derived Service had lost its IPs, and the API server does not give {} again: the IPs are {} now",
+                    "its derived Service was deleted or lost its IPs, and the API server refused to give it {} again: its IPs are now {}",
                     join(&lost, " and "),
                     join(ips, " and ")
                 ),
@@ -381,13 +389,13 @@ impl ImportRun<'_> {
     /// Reads the derived Service before the plan creates it. Returns whether another owner's Service has its name, and
     /// stores that for the next plan.
     async fn finds_foreign(&mut self, plan: &Plan) -> bool {
-        let Importing { kubernetes, owner, deadline, .. } = self.importing;
+        let Importing { kubernetes, owner_label, deadline, .. } = self.importing;
         let mut created = plan.changes.iter().filter(|change| change.write == Write::Create);
         let created = created.find(|change| change.object.kind == Kind::Service);
         let Some(created) = created.filter(|_| deadline.is_open()) else { return false };
         // A read error is ignored, since the creation reports it.
         let found = kubernetes.object(&created.object).await.ok().flatten();
-        let foreign = found.filter(|found| !owner.owns(&Metadata::read(found)));
+        let foreign = found.filter(|found| !owner_label.owns(&Metadata::read(found)));
         if let Some(foreign) = &foreign {
             self.present.store(Kind::Service, foreign);
         }
@@ -400,7 +408,7 @@ impl ImportRun<'_> {
         let mut has_foreign = false;
         for (kind, object) in std::mem::take(&mut applied.name_conflicts) {
             let metadata = Metadata::read(&object);
-            if self.importing.owner.owns(&metadata) {
+            if self.importing.owner_label.owns(&metadata) {
                 continue;
             }
             has_foreign = true;
@@ -429,19 +437,19 @@ impl ImportRun<'_> {
 
     /// The fields that the import does without: noted on its objects, or refused in this run.
     fn refused_fields(&self) -> BTreeSet<RefusedField> {
-        let noted = noted_fields(self.importing.owner, &self.present, self.server.as_deref());
+        let noted = noted_fields(self.importing.owner_label, &self.present, self.server.as_deref());
         &noted | &self.refused
     }
 
     fn with_input<T>(&self, families: &[Family], decide: impl FnOnce(&PlanInput<'_>) -> T) -> T {
-        let Importing { owner, importer, objects, now, .. } = self.importing;
+        let Importing { owner_label, importer, objects, now, .. } = self.importing;
         decide(&PlanInput {
-            owner,
+            owner: owner_label,
             importer: &importer.member.cluster,
             available: families,
             refused: &self.refused_fields(),
             server: self.server.as_deref(),
-            declares_slice_objects: objects.declares_slice_objects,
+            crd_has_slice_objects: objects.crd_has_slice_objects,
             service: &self.name,
             namespace: self.importing.namespace(&self.name.namespace),
             merged: self.exports.named.merged.as_ref().map(|merged| &merged.service),
@@ -449,7 +457,7 @@ impl ImportRun<'_> {
             present: &self.present,
             failures: &self.failures,
             note: &self.note,
-            kept_ips: self.kept_ips,
+            max_kept_ips: self.max_kept_ips,
             now: *now,
         })
     }
@@ -457,8 +465,9 @@ impl ImportRun<'_> {
 
 impl ImportOutcome {
     /// Removes the outcomes that the next plan replaces. If the run has learned what to do without, only applied
-    /// changes stay. Otherwise only undone changes of slices are removed: they are written even though another change
-    /// failed.
+    /// changes stay. Otherwise only undone changes of slices are removed, since the next plan writes the slices in
+    /// spite of the failure. It also writes the status, but a blocked status has no outcome
+    /// ([`FailedWrite::is_reported_for`]).
     fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
         self.made.retain(|Made { change, result }| match result {
             Outcome::Undone { .. } => !has_learnt && change.object.kind != Kind::EndpointSlice,

@@ -36,7 +36,7 @@ pub struct Objects {
     slices: BTreeMap<ServiceRef, Vec<ImportSlice>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
-    pub declares_slice_objects: bool,
+    pub crd_has_slice_objects: bool,
 }
 
 impl Objects {
@@ -50,13 +50,13 @@ impl Objects {
             kubernetes.objects(Kind::Service, &selector),
             kubernetes.objects_as((Kind::EndpointSlice, None), &selector, |slice| slice_of(&slice)),
             kubernetes.objects(Kind::Namespace, ""),
-            kubernetes.declares_slice_objects(),
+            kubernetes.crd_has_slice_objects(),
         )?;
         // The ServiceImports are read last. If a ServiceImport were read first, it could be deleted before another
         // object loses its owner reference to it. The plan would then restore the reference, and Kubernetes would
         // delete the object.
         let imports = kubernetes.objects(Kind::ServiceImport, "").await?;
-        let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
+        let mut objects = Self { crd_has_slice_objects: declares, ..Self::default() };
         objects.add_list(Kind::ServiceImport, imports);
         objects.add_list(Kind::Service, services);
         objects.add_slices(slices);
@@ -85,10 +85,10 @@ impl Objects {
                 kubernetes.objects_as((Kind::EndpointSlice, Some(namespace)), &selector, |slice| {
                     slice_of(&slice)
                 }),
-                kubernetes.declares_slice_objects(),
+                kubernetes.crd_has_slice_objects(),
             )?;
             let import = kubernetes.object(&import).await?;
-            objects.declares_slice_objects |= declares;
+            objects.crd_has_slice_objects |= declares;
             // A namespace with an import exists. If it is terminating, the API server refuses everything that would be
             // created in it.
             let state = match &import {

@@ -48,6 +48,11 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
+    /// Whether a second pass of the run may read clusters that this pass has not read.
+    pub fn may_read_more(&self) -> bool {
+        self.served.may_read_more
+    }
+
     /// Returns all members, as the served clusters and Cloud Map show them.
     pub fn new(
         read: &'a ReadClusterset,
@@ -169,7 +174,8 @@ impl<'a> Members<'a> {
         *self.has_silent.get_or_init(|| self.silent_without_a_record().next().is_some())
     }
 
-    /// Lists the served exporters that did not answer and whose id no record shows.
+    /// Lists the served exporters that did not answer and whose id no record shows. [`Sources`] has no entry for them,
+    /// since its keys are cluster ids.
     pub fn silent_without_a_record(&self) -> impl Iterator<Item = &ClusterArn> {
         let recorded = self.records.values().filter_map(|records| records.id_owner.as_ref());
         let owners = recorded.chain(self.read.id_owners.values());
@@ -185,9 +191,22 @@ impl<'a> Members<'a> {
     /// Whether the registry shows the cluster record of a member, or this run has written it. Otherwise this may be the
     /// wrong Cloud Map for the member's imports.
     fn has_own_record(&self, member: &Member, owner: &Owner) -> bool {
+        self.shows_own_record(member, owner) || self.is_accepted_now(member, owner)
+    }
+
+    fn shows_own_record(&self, member: &Member, owner: &Owner) -> bool {
         let records = self.records.get(&member.cluster);
+        records.is_some_and(|records| records.id_owner.as_ref() == Some(owner))
+    }
+
+    /// Whether this run has written the cluster record of a member, which the registry does not show yet.
+    ///
+    /// Say the services of a Cloud Map were deleted, and a person confirms it for the clusters of one function. The
+    /// records of another function's clusters are missing, too, and come back once it is confirmed there. This run
+    /// takes nothing of them out of present imports, so they do not lose their IPs.
+    fn is_accepted_now(&self, member: &Member, owner: &Owner) -> bool {
         self.read.written_or_planned.contains(&member.cluster)
-            || records.is_some_and(|records| records.id_owner.as_ref() == Some(owner))
+            && !self.shows_own_record(member, owner)
     }
 
     /// Lists a sentence for each member whose records could not be read.
@@ -228,7 +247,7 @@ impl<'a> Members<'a> {
 
     /// Merges all exports of a name. Returns `None` if a member that may export the name was not read.
     pub fn merged(&self, name: &ServiceRef) -> Option<Arc<Merged>> {
-        self.exports_of(name).merged_of_all()
+        self.exports_of(name).merged_if_complete()
     }
 
     /// Returns the exports of one name for an importing cluster. `in_import` has the clusters with a part in its
@@ -267,7 +286,8 @@ impl<'a> Members<'a> {
         let mut sources = Sources { by_cluster, is_complete, is_read };
         // A cluster of AWS's controller has no record that shows whether it still exports the name.
         let is_out_of_sight = self.is_out_of_sight(name);
-        for cluster in in_import.iter().filter(|_| is_out_of_sight) {
+        let is_accepted_now = self.is_accepted_now(member, owner);
+        for cluster in in_import.iter().filter(|_| is_out_of_sight || is_accepted_now) {
             sources.by_cluster.entry(cluster.clone()).or_insert(Read::Unread);
         }
         if !self.has_own_record(member, owner) {

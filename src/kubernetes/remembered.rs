@@ -179,7 +179,7 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error if the document cannot be read.
-    pub async fn declares_slice_objects(&self) -> Result<bool, Error> {
+    pub async fn crd_has_slice_objects(&self) -> Result<bool, Error> {
         let cache = &self.remembered.slice_objects;
         if answer(cache, &(), SERVED_TTL).is_some() {
             return Ok(true);

@@ -61,9 +61,9 @@ impl Kubernetes {
     /// Gets one Service, headless or not; `None` if it does not exist.
     ///
     /// # Errors
-    /// Returns an error on any reply but the Service or a 404 of the API server.
+    /// Returns an error on any reply but the Service or a 404 about it.
     pub async fn service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
-        match self.get_of::<Service>(Kind::Service, service, Status::is_not_found).await? {
+        match self.get_of::<Service>(Kind::Service, service, objects::is_absent).await? {
             Some(found) if found.metadata.name != service.name => {
                 let other = Status::failure("the answer is another object", "NotTheService");
                 let action = format!("get Service {service}");

@@ -135,7 +135,7 @@ impl NamespaceReference {
 /// A hostname that ends in its namespace's name, as other tools expect it. Cloud Map appends the namespace once more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error(
-    "the hostname ends in the namespace's name, so DNS has it as {hostname}.{namespace}: hostname: {right} makes it {right}.{namespace}"
+    "the hostname ends in the namespace's name, so DNS has it as {hostname}.{namespace}; hostname: {right} makes it {right}.{namespace}"
 )]
 pub struct RepeatedNamespace {
     hostname: String,
@@ -152,6 +152,14 @@ impl RepeatedNamespace {
         let length = lower_case.trim_end_matches(&*ending).len();
         let right = hostname.get(..length).filter(|right| *right != hostname)?.to_owned();
         Some(Self { hostname: hostname.to_owned(), namespace: namespace.to_owned(), right })
+    }
+
+    /// The sentence for a namespace that may not be a DNS namespace.
+    pub fn describe_if_dns(&self) -> String {
+        let Self { hostname, namespace, right } = self;
+        format!(
+            "the hostname ends in the namespace's name: if {namespace} is a DNS namespace, DNS has it as {hostname}.{namespace}; hostname: {right} makes it {right}.{namespace}"
+        )
     }
 }
 

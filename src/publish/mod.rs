@@ -45,6 +45,7 @@ use report::ChangeLines;
 
 pub use group::shuffle;
 pub use plan::Task;
+pub use report::with_reads;
 
 /// The maximum number of groups synced concurrently. Most of them wait for an operation to end; the client limits the
 /// calls.
@@ -193,11 +194,11 @@ impl<'a> Execution<'a> {
             after.decide_holders();
             let again = self.task.plan(after);
             permits = Permits::of(&again).intersect(&permits);
-            plan.judge_again(again);
+            plan.take_over_verdict(again);
             done.add(made);
         }
         if !may_remove {
-            plan.hold_back_removals();
+            plan.hold_back_removals_and_adoptions();
         }
         let failed_targets = std::mem::take(&mut done.failed_targets);
         let due = Due {

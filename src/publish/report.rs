@@ -170,7 +170,7 @@ impl ChangeLines {
     fn add(&mut self, SettledChange { service, change, outcome }: SettledChange) {
         let at = self.0.entry(change.place().clone()).or_default();
         if outcome.as_ref().is_ok_and(Outcome::is_made) {
-            at.difference += change.difference();
+            at.difference += change.count_difference();
         }
         match outcome {
             Ok(outcome) => at.changes.push((change.stage(), line(service, &change, outcome))),

@@ -40,12 +40,13 @@ impl JoinedCluster<'_> {
             cluster: self.arn(),
             guard: rules.guard,
             extent: Extent::of(selection, invocation.confirmed && is_selected),
+            may_read_more: members.may_read_more(),
             now: invocation.now,
         };
         let record_owner = self.owner_of_records();
         let importing = Importing {
             kubernetes: &connection.kubernetes,
-            owner,
+            owner_label: owner,
             importer: self.importer(&record_owner),
             objects: self.objects.as_ref()?,
             writes: invocation.mode == Mode::Sync,

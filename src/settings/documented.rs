@@ -22,7 +22,7 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         name: "CREATE_NAMESPACES",
         meaning: "`true`: a missing namespace is created together with its first service, as an HTTP \
-                  namespace, unless its name contains a dot or begins with `ns-`",
+                  namespace; one whose name contains a dot or begins with `ns-` is not created",
         default: "`false`",
         example: "true",
     },
@@ -35,7 +35,7 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         name: "CREATE_TAGS",
         meaning: "tags of the services and namespaces that the function creates in Cloud Map, as `KEY=VALUE` separated by commas; \
-                  the role's `aws:TagKeys` must allow the keys (`TagKeys`): see [Tags](docs/deploying.md#tags)",
+                  the role's `aws:TagKeys` must allow the keys (parameter `TagKeys` of the template): see [Tags](docs/deploying.md#tags)",
         default: "`cloud-map-sync/owner` alone",
         example: "team=shop,cost-center=4711",
     },
@@ -68,7 +68,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "GUARD_MINIMUM",
-        meaning: "and of more than this number of instances",
+        meaning: "the guard holds a loss only if it is also of more than this number of instances",
         default: "`10`",
         example: "25",
     },
@@ -80,8 +80,9 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "SCHEDULE_MINUTES",
-        meaning: "the longest time between two full syncs of the schedule, in minutes: a loss that the guard holds may \
-                  be let pass up to three of them later, if that is longer than six times `GUARD_WAIT`",
+        meaning: "the longest time between two full syncs of the schedule, in minutes; a held loss can be let \
+                  pass until three times this, or six times `GUARD_WAIT` if that is longer, after it was first seen; \
+                  then the wait begins again",
         default: "`1`",
         example: "5",
     },
@@ -120,8 +121,8 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "EVENTS",
-        meaning: "the Events on Services and ServiceExports: `all`, also one for each sync and name in which instances of \
-                  a Service changed; `warnings`, or `none`",
+        meaning: "the Events on Services and ServiceExports: `warnings`; `all`: warnings, and one for each sync and \
+                  name in which instances of a Service changed; `none`",
         default: "`all`",
         example: "warnings",
     },

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::doctor::fleet;
 use crate::fleet::{Fleet, annotated, attributes, web_of};
-use crate::run::{converged, sync};
+use crate::run::{converge, converged, sync};
 use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
@@ -83,6 +83,33 @@ async fn what_is_no_annotated_headless_service_is_reported_as_such() {
         let explanation = explain(&fleet, service).await;
         assert!(!explanation.ok && explanation.names.is_empty(), "{explanation}");
         assert!(explanation.to_string().contains(said), "{explanation}");
+    }
+}
+
+/// Callers reach its pods, and a person asks why.
+#[tokio::test]
+async fn service_that_is_gone_is_explained_by_the_instances_that_it_left() {
+    for (minimum, said) in [
+        ("10", "a sync would deregister ip-10-0-1-1-"),
+        ("1", "! held back  shop/web (Guard): 1 instance stays here"),
+    ] {
+        let fleet = Fleet::with_web("web", "prod", &["10.0.1.1"]).await;
+        fleet.web("cart", "prod", &["10.0.2.1", "10.0.2.2"]);
+        let function = fleet.function_with(&[("GUARD_MINIMUM", minimum)]).await;
+        converge(&fleet, &function).await;
+        for service in ["web", "cart"] {
+            fleet.cluster.delete_service("shop", service);
+        }
+        if minimum == "1" {
+            sync(&function).await;
+        }
+
+        let question = json!({ "action": "explain", "namespace": "shop", "service": "web" });
+        let answer = invoke(&function, &question).await.response.expect("an explanation");
+        let explanation = Explanation::deserialize(answer).expect("of this release").to_string();
+
+        assert!(explanation.contains("  prod/web\n"), "{explanation}");
+        assert!(explanation.contains(said), "{explanation}");
     }
 }
 

@@ -154,10 +154,10 @@ async fn hostname_that_repeats_its_namespace_is_registered_with_one_remark() {
 
     let said = said_of(&report, "RepeatedNamespace");
     assert!(
-        said.contains("web.shop.local.shop.local: hostname: web makes it web.shop.local"),
+        said.contains("web.shop.local.shop.local; hostname: web makes it web.shop.local"),
         "{said}"
     );
     let explained = explained(&fleet).await;
-    assert_eq!(explained.matches("web.shop.local.shop.local: ").count(), 1, "{explained}");
+    assert_eq!(explained.matches("web.shop.local.shop.local; ").count(), 1, "{explained}");
     assert_eq!(fleet.addresses("shop.local", "web.shop.local"), ["10.0.1.1"]);
 }

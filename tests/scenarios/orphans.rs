@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OTHER_ACCOUNT, OTHER_REGION, OWNER, web_of};
 use crate::run::{converge, converged, documents, purge, report, sync, sync_service, warnings};
+use testbed::cloud_map::NamespaceKind;
 
 /// Clusters `blue` and `green` under one name, beside a task of ECS and an instance of another owner for `green`;
 /// converged.
@@ -134,4 +135,19 @@ async fn cluster_that_moved_to_another_cloud_map_is_named_with_the_former_one() 
     assert!(found.detail.contains("another Cloud Map now"), "{report}");
     assert!(found.detail.ends_with("--registry 111122223333/eu-central-1"), "{report}");
     assert_eq!(world.addresses(), EVERYTHING);
+
+    // The account of its Cloud Map shares a namespace with the former one, and it publishes there now.
+    let cloud_map = &world.fleet.cloud_map;
+    cloud_map.shared_namespace("shared.local", NamespaceKind::DnsPrivate, OTHER_ACCOUNT);
+    let shared = cloud_map.ensure_service("shared.local", "api");
+    let mut living = world.fleet.ours("api", "10.0.2.7");
+    living.insert("cloud-map-sync/cluster".to_owned(), world.green.clone());
+    world.fleet.put(&shared, "living", &living);
+    let advised = json!({
+        "action": "purge", "cluster": world.green, "registry": "111122223333/eu-central-1", "confirm": true,
+    });
+    let purged = self::report(&function, &advised).await;
+    assert_eq!((purged.ok, purged.counts.deregistered), (true, 2), "{purged}");
+    assert_eq!(world.fleet.addresses("shared.local", "api"), ["10.0.2.7"]);
+    assert_eq!(world.addresses(), WITHOUT_GREEN);
 }

@@ -125,7 +125,7 @@ async fn service_that_this_process_registered_in_is_a_failure_if_no_right_is_lef
 
         // A process that has never read it does not say that there is nothing of ours in it.
         let said = if tags_are_denied {
-            "whether instances of an ended claim are in it is unknown, since its tags"
+            "it may contain instances of an ended claim, since its tags"
         } else {
             "no Service claims it, and it does not carry our tag"
         };

@@ -28,6 +28,7 @@ pub enum Watch {
 /// The part of a watched object that `Changes` needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchedObject {
+    /// The namespace and name of the object itself, whatever its kind.
     pub key: ServiceRef,
     /// A text that differs after each relevant write, such as `metadata.resourceVersion`.
     pub version: String,
@@ -75,10 +76,10 @@ impl Changes {
 
     /// Records an event, and returns the annotated and the exported Services whose objects it changes.
     fn changed(&mut self, watch: Watch, event: Event<WatchedObject>) -> BTreeSet<ServiceRef> {
-        let is_about_exports =
+        let keeps_all_services =
             watch == Watch::Services && self.watched.contains_key(&Watch::Exports);
         let changed_services =
-            is_about_exports.then(|| self.all_services.record(with_own_name(event.clone())));
+            keeps_all_services.then(|| self.all_services.record(with_own_name(event.clone())));
         let objects = self.watched.get_mut(&watch);
         let mut changed = objects.map(|objects| objects.record(event)).unwrap_or_default();
         let has = |watch: Watch, service: &ServiceRef| {

@@ -105,7 +105,7 @@ impl Invocation<'_> {
             count(view.export_count(), "export")
         );
         let fix = format!(
-            "switch it on again, or end it: {{\"action\":\"purge\",\"cluster\":\"{arn}\"}}"
+            "switch it on again, or end it: {{\"action\":\"purge\",\"cluster\":\"{arn}\",\"clusterset\":true}}"
         );
         Some(Check::note("clusterset", detail, fix))
     }
@@ -124,7 +124,7 @@ async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<b
     }
     checks.push(Check::ok("crds", format!("serves {served}")));
     let fix = "allow the function to read /openapi: system:discovery for authenticated users";
-    let declares = kubernetes.declares_slice_objects().await;
+    let declares = kubernetes.crd_has_slice_objects().await;
     let declares = passed(declares, "crds", fix, checks);
     checks.extend(declares.map(|is_declared| {
         if is_declared {
@@ -141,7 +141,7 @@ fn check_member(member: &Member) -> Vec<Check> {
     let membership = Check::ok("clusterset", format!("member {cluster} of {clusterset}"));
     let has_two_labels = cluster.as_str().contains('.').then(|| {
         let detail = format!("the cluster id {cluster} has two labels: CoreDNS has no names of single pods under it");
-        let fix = "if clients need the names of a StatefulSet's pods, purge the cluster and give it an id of one label";
+        let fix = "if clients need the names of a StatefulSet's pods, give the cluster an id of one label: docs/multi-cluster.md, Moving a cluster";
         Check::note("clusterset", detail, fix)
     });
     [membership].into_iter().chain(has_two_labels).collect()

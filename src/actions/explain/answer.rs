@@ -31,8 +31,8 @@ pub struct Explanation {
     pub service: ServiceRef,
     /// The facts and problems of the Service itself.
     pub facts: Vec<Check>,
-    /// The names that the Service claims, other names with a held-back request of the Service, and the name of its
-    /// export.
+    /// The names that the Service claims, other names with instances or a held-back request of the Service, and the name
+    /// of its export.
     pub names: Vec<ExplainedName>,
     /// The export and the import of the Service's name, if the cluster takes part in a clusterset.
     pub clusterset: Option<ClustersetExplanation>,
@@ -114,34 +114,39 @@ impl Explanation {
         Self { ok, clusterset, ..self }
     }
 
-    /// Adds the held-back requests of annotations that belong to no name, and those of names that the Service has no
-    /// valid claim on: a name that `NAME_POLICY` denies, or a former one where instances stay.
-    pub(super) fn add_held_back(&mut self, observation: &Observation, plan: &Plan) {
+    /// Adds the held-back requests of annotations that belong to no name, and the names that the Service has no valid
+    /// claim on, but instances: a name that `NAME_POLICY` denies, a former name, or one of a Service that is gone.
+    pub(super) fn add_other_names(&mut self, observation: &Observation, plan: &Plan) {
         if observation.owner.flow != Flow::Annotations {
             return;
         }
         let claimed: Vec<String> = self.names.iter().map(ExplainedName::place).collect();
-        let mut others: BTreeMap<&Place, Vec<Line>> = BTreeMap::new();
+        let mut others: BTreeMap<&Place, ExplainedName> = BTreeMap::new();
+        for change in plan.changes.get(&self.service).into_iter().flatten() {
+            let place = change.place();
+            if let Some(because) = change.because()
+                && !claimed.contains(&place.to_string())
+            {
+                let instance = change.instance().unwrap_or_default();
+                let detail = format!("a sync would deregister {instance}: {because}");
+                let name =
+                    others.entry(place).or_insert_with(|| ExplainedName::without_claim(place));
+                name.facts.push(Check::new(CheckOutcome::Note, "note", detail));
+            }
+        }
         for held_back in plan.held_back.iter().filter(|line| line.service == self.service) {
             let line = Line::from(held_back.clone());
             match &held_back.place {
                 None => self.held_back.push(line),
                 Some(place) if claimed.contains(&place.to_string()) => {}
-                Some(place) => others.entry(place).or_default().push(line),
+                Some(place) => {
+                    let name =
+                        others.entry(place).or_insert_with(|| ExplainedName::without_claim(place));
+                    name.held_back.push(line);
+                }
             }
         }
-        for (place, held_back) in others {
-            let facts =
-                vec![Check::ok("endpoints", "none: the Service has no valid claim on this name")];
-            self.names.push(ExplainedName {
-                namespace: place.namespace.clone(),
-                name: place.name.clone(),
-                facts,
-                endpoints: Vec::new(),
-                held_back,
-                discovery: None,
-            });
-        }
+        self.names.extend(others.into_values());
     }
 
     /// Adds a name that the Service claims, or the name of its export.
@@ -224,7 +229,7 @@ fn counted(endpoints: &[EndpointLine]) -> Check {
     Check::new(CheckOutcome::of(left_out == 0), "endpoints", detail)
 }
 
-/// A name that the Service claims or that has a held-back request of it, or the name of its export.
+/// A name that the Service claims or has instances under, or the name of its export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedName {
@@ -244,6 +249,20 @@ pub struct ExplainedName {
 }
 
 impl ExplainedName {
+    /// A name that the Service has no valid claim on.
+    fn without_claim(place: &Place) -> Self {
+        let no_endpoint =
+            Check::ok("endpoints", "none: the Service has no valid claim on this name");
+        Self {
+            namespace: place.namespace.clone(),
+            name: place.name.clone(),
+            facts: vec![no_endpoint],
+            endpoints: Vec::new(),
+            held_back: Vec::new(),
+            discovery: None,
+        }
+    }
+
     /// The Cloud Map service with its namespace.
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -318,7 +337,7 @@ impl Display for ExplainedName {
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
         let is_counted = self.facts.iter().any(|fact| fact.name == "endpoints");
         if self.endpoints.is_empty() && !is_counted {
-            writeln!(f, "    ! endpoints  none: does the Service's selector match pods?")?;
+            writeln!(f, "    ~ endpoints  none: does the Service's selector match pods?")?;
         }
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
@@ -330,7 +349,7 @@ impl Display for Discovery {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let dns = self.dns.as_ref().map(|dns| format!("; DNS name {dns}")).unwrap_or_default();
         if let Some(error) = &self.error {
-            return write!(f, "! discovery  failed: {error}{dns}");
+            return write!(f, "~ discovery  failed: {error}{dns}");
         }
         let ours = format_counts(&self.ours);
         let others = format_counts(&self.others);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ClustersetInputs;
 use crate::actions::{Check, CheckOutcome};
 use crate::clusterset::conditions::{conditions_to_apply, is_bad};
-use crate::clusterset::merge::{decisions, ports_of_some};
+use crate::clusterset::merge::{Conflict, decisions, ports_of_some};
 use crate::import::Imported;
 use crate::import::plan::{Change, Kind, NamespaceState, Present, Read, ServiceImport, Write};
 use crate::model::{ClusterId, Condition, EndpointLine, Export, Line, TRUE, join, join_or};
@@ -46,21 +46,21 @@ impl ClustersetExplanation {
         answer
     }
 
-    pub(super) fn new(facts: &ClustersetInputs<'_>, imported: Option<Imported>) -> Self {
-        let member = &facts.joined.member;
+    pub(super) fn new(inputs: &ClustersetInputs<'_>, imported: Option<Imported>) -> Self {
+        let member = &inputs.joined.member;
         let mut answer = Self {
             member: Some(member.cluster.to_string()),
             clusterset: Some(member.clusterset.to_string()),
-            exported: facts
+            exported: inputs
                 .own_exports
-                .is_some_and(|exported| exported.exports().contains_key(facts.name)),
-            imported: facts.known.named.merged.is_some(),
-            exporters: exporters(facts),
+                .is_some_and(|exported| exported.exports().contains_key(inputs.name)),
+            imported: inputs.merged_name.named.merged.is_some(),
+            exporters: exporters(inputs),
             ..Self::default()
         };
-        answer.add_export(facts);
-        answer.add_import(facts, imported);
-        answer.add_merge(facts);
+        answer.add_export(inputs);
+        answer.add_import(inputs, imported);
+        answer.add_merge(inputs);
         answer
     }
 
@@ -83,13 +83,13 @@ impl ClustersetExplanation {
     }
 
     /// Adds the conditions of the export, and the conditions that a sync would write.
-    fn add_export(&mut self, facts: &ClustersetInputs<'_>) {
-        if !facts.joined.is_exporting() {
+    fn add_export(&mut self, inputs: &ClustersetInputs<'_>) {
+        if !inputs.joined.is_exporting() {
             let detail = "this cluster does not export (MULTI_CLUSTER is import)";
             return self.add(CheckOutcome::Ok, "export", detail);
         }
-        let own_exports = facts.own_exports;
-        let Some(export) = own_exports.and_then(|exported| exported.exports().get(facts.name))
+        let own_exports = inputs.own_exports;
+        let Some(export) = own_exports.and_then(|exported| exported.exports().get(inputs.name))
         else {
             return self.add(CheckOutcome::Ok, "export", "no ServiceExport of this name");
         };
@@ -100,10 +100,10 @@ impl ClustersetExplanation {
         for condition in &present {
             self.add(CheckOutcome::of(!is_bad(condition)), "export", describe(condition));
         }
-        let merged = facts.known.named.merged_of_all();
-        let outcome = own_exports.and_then(|exported| exported.outcomes.get(facts.name));
+        let merged = inputs.merged_name.named.merged_if_complete();
+        let outcome = own_exports.and_then(|exported| exported.outcomes.get(inputs.name));
         let planned = outcome.and_then(|outcome| {
-            conditions_to_apply(export, outcome, merged.as_deref(), facts.joined.invocation.now)
+            conditions_to_apply(export, outcome, merged.as_deref(), inputs.joined.invocation.now)
         });
         for condition in planned.unwrap_or_default() {
             let is_same = |other: &&Condition| {
@@ -112,21 +112,23 @@ impl ClustersetExplanation {
             };
             if !present.iter().any(is_same) {
                 let detail = format!("a sync would write {}", describe(&condition));
-                self.add(CheckOutcome::Note, "note", detail);
+                let outcome =
+                    if is_bad(&condition) { CheckOutcome::Failed } else { CheckOutcome::Note };
+                self.add(outcome, "note", detail);
             }
         }
     }
 
-    fn add_import(&mut self, facts: &ClustersetInputs<'_>, imported: Option<Imported>) {
-        if let Some(obstacle) = &facts.joined.unread_imports {
+    fn add_import(&mut self, inputs: &ClustersetInputs<'_>, imported: Option<Imported>) {
+        if let Some(obstacle) = &inputs.joined.unread_imports {
             return self.add_obstacle(obstacle);
         }
-        let (Some(imported), Some(objects)) = (imported, &facts.joined.objects) else {
+        let (Some(imported), Some(objects)) = (imported, &inputs.joined.objects) else {
             let detail = "this cluster does not import (MULTI_CLUSTER is export)";
             return self.add(CheckOutcome::Ok, "import", detail);
         };
-        let present = objects.present(facts.name);
-        let namespace = &facts.name.namespace;
+        let present = objects.present(inputs.name);
+        let namespace = &inputs.name.namespace;
         let state = objects.namespace(namespace);
         let made = imported.imports.values().flat_map(|import| &import.made);
         let planned: Vec<&Change> = made.map(|made| &made.change).collect();
@@ -139,7 +141,7 @@ impl ClustersetExplanation {
             || planned.iter().any(|change| change.object.kind == Kind::EndpointSlice);
         match state {
             NamespaceState::Active | NamespaceState::Excluded => {
-                self.add_service_import(facts, &present, &plans_import);
+                self.add_service_import(inputs, &present, &plans_import);
             }
             NamespaceState::Absent => {
                 let detail = format!("none: the cluster has no namespace {namespace}");
@@ -151,11 +153,11 @@ impl ClustersetExplanation {
             }
         }
         if state == NamespaceState::Active {
-            let merged = facts.known.named.merged.as_deref();
-            let sources = facts.sources;
-            let owner = &facts.joined.owner;
-            self.endpoints = facts.members.fates(
-                facts.name,
+            let merged = inputs.merged_name.named.merged.as_deref();
+            let sources = inputs.sources;
+            let owner = &inputs.joined.owner;
+            self.endpoints = inputs.members.fates(
+                inputs.name,
                 merged,
                 sources,
                 owner,
@@ -164,7 +166,7 @@ impl ClustersetExplanation {
             );
         }
         let mut report = MultiClusterReport::default();
-        facts.joined.add_imports(facts.members, imported, &mut report);
+        inputs.joined.add_imports(inputs.members, imported, &mut report);
         for line in report.lines {
             if line.is_obstacle() {
                 self.add_obstacle(&line);
@@ -177,18 +179,18 @@ impl ClustersetExplanation {
     /// Adds the state of the ServiceImport. `plans` returns whether a sync would make the given kind of write to it.
     fn add_service_import(
         &mut self,
-        facts: &ClustersetInputs<'_>,
+        inputs: &ClustersetInputs<'_>,
         present: &Present,
         plans: &dyn Fn(Write) -> bool,
     ) {
-        let owner = &facts.joined.owner;
+        let owner = &inputs.joined.owner;
         let import = present.import.as_ref().filter(|import| owner.owns(&import.metadata));
         let Some(import) = import else {
             let detail = if plans(Write::Create) {
                 "a sync would make it"
             } else if self.imported {
                 "none, and a sync would not make it: see the lines below"
-            } else if facts.known.named.has_all_exporters {
+            } else if inputs.merged_name.named.has_all_exporters {
                 "none: no member exports the name"
             } else {
                 "none, and it is not known whether a member exports the name: see the lines below"
@@ -207,24 +209,30 @@ impl ClustersetExplanation {
     }
 
     /// Adds the members that were not read, the conflicts, and the ports that only some exporters serve.
-    fn add_merge(&mut self, facts: &ClustersetInputs<'_>) {
-        let members = facts.known.sources.by_cluster.iter();
+    fn add_merge(&mut self, inputs: &ClustersetInputs<'_>) {
+        let members = inputs.merged_name.sources.by_cluster.iter();
         let unread = members.filter(|(_, read)| **read == Read::Unread);
         let unread = unread.map(|(cluster, _)| cluster.to_string());
-        let silent = facts.members.silent_without_a_record().map(ToString::to_string);
+        let silent = inputs.members.silent_without_a_record().map(ToString::to_string);
         for cluster in unread.chain(silent) {
-            let detail = format!("the exports of {cluster}: its part stays as it is");
+            let detail =
+                format!("the exports of {cluster}: its endpoints in the import stay as they are");
             self.add(CheckOutcome::Failed, UNREAD, detail);
         }
-        let Some(merged) = &facts.known.named.merged else { return };
-        // If this cluster's own export has a Conflict condition, its message already lists the conflicts.
-        let has_condition =
-            self.facts.iter().any(|fact| fact.has_failed() && fact.detail.starts_with("Conflict "));
-        for conflict in merged.conflicts.iter().filter(|_| !has_condition) {
+        let Some(merged) = &inputs.merged_name.named.merged else { return };
+        // The Conflict condition of this cluster's own export may already list a conflict.
+        let is_listed = |message: &str| {
+            let mut conditions =
+                self.facts.iter().filter(|fact| fact.detail.starts_with("Conflict "));
+            conditions.any(|condition| condition.detail.contains(message))
+        };
+        let conflicts: Vec<&Conflict> =
+            merged.conflicts.iter().filter(|conflict| !is_listed(&conflict.message)).collect();
+        for conflict in conflicts {
             let detail = format!("{}: {}", conflict.reason, conflict.message);
             self.add(CheckOutcome::Failed, "conflict", detail);
         }
-        for (port, clusters) in ports_of_some(&merged.service, &facts.known.named.exports) {
+        for (port, clusters) in ports_of_some(&merged.service, &inputs.merged_name.named.exports) {
             let clusters = join(clusters, ", ");
             self.add(CheckOutcome::Note, "note", format!("port {port} leads to {clusters} alone"));
         }
@@ -266,30 +274,31 @@ pub struct ExporterLine {
 }
 
 /// Lists the exporters in order of precedence, oldest ServiceExport first.
-fn exporters(facts: &ClustersetInputs<'_>) -> Vec<ExporterLine> {
-    let mut exports: Vec<&Export> = facts.known.named.exports.iter().collect();
+fn exporters(inputs: &ClustersetInputs<'_>) -> Vec<ExporterLine> {
+    let mut exports: Vec<&Export> = inputs.merged_name.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
-    let merged = facts.known.named.merged.as_deref();
-    let decided = merged.map(|merged| decisions(&merged.service, &facts.known.named.exports));
+    let merged = inputs.merged_name.named.merged.as_deref();
+    let decided =
+        merged.map(|merged| decisions(&merged.service, &inputs.merged_name.named.exports));
     let decided = decided.unwrap_or_default();
     let line = |export: &&Export| {
         let decides = decided.iter().filter(|(_, by)| *by == export.cluster);
         ExporterLine {
             member: export.cluster.to_string(),
-            owner: owner(facts, &export.cluster),
+            owner: owner(inputs, &export.cluster),
             created: export.created.to_string(),
-            age: age(export.created, facts.joined.invocation.now),
+            age: age(export.created, inputs.joined.invocation.now),
             decides: decides.map(|(property, _)| property.clone()).collect(),
         }
     };
     exports.iter().map(line).collect()
 }
 
-fn owner(facts: &ClustersetInputs<'_>, cluster: &ClusterId) -> Option<String> {
-    if facts.members.is_read_in_cluster(cluster, facts.name) {
-        return Some(facts.joined.invocation.settings.owner_id.clone());
+fn owner(inputs: &ClustersetInputs<'_>, cluster: &ClusterId) -> Option<String> {
+    if inputs.members.is_read_in_cluster(cluster, inputs.name) {
+        return Some(inputs.joined.invocation.settings.owner_id.clone());
     }
-    facts.members.record_of(cluster, facts.name).map(|record| record.owner.id.clone())
+    inputs.members.record_of(cluster, inputs.name).map(|record| record.owner.id.clone())
 }
 
 impl Display for ClustersetExplanation {

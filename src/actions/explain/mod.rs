@@ -15,7 +15,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use crate::error::chain;
 use crate::import::plan::Sources;
 use crate::import::sources::{Members, MergedName};
-use crate::kubernetes::{Service, is_headless, services};
+use crate::kubernetes::{Service, services};
 use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
 use crate::publish::observe::{self, ClusterRun, SharedRegistry};
@@ -56,11 +56,16 @@ impl Invocation<'_> {
                     .keys()
                     .any(|key| key.starts_with(&annotation_settings.prefix))
             };
-            let mut annotated = None;
+            // A Service that claims nothing may still have instances, which the guard holds or the next sync removes.
+            let mut may_have_instances = true;
             match &read {
-                None => explanation.add_absence(has_name),
+                None => {
+                    explanation.add_absence(has_name);
+                    may_have_instances = !has_name;
+                }
                 Some(read) if has_name && !has_annotations(read) => {
                     explanation.add_address(read, false);
+                    may_have_instances = false;
                 }
                 Some(read) => {
                     let claims = services::annotated(read, &annotation_settings);
@@ -70,11 +75,12 @@ impl Invocation<'_> {
                         claims.is_some(),
                     );
                     explanation.add_address(read, true);
-                    if is_headless(read) && claims.is_some() {
-                        let cluster_run = self.cluster_run(cluster, connection, registry);
-                        annotated = Some(planned(&cluster_run, service).await?);
-                    }
                 }
+            }
+            let mut annotated = None;
+            if may_have_instances {
+                let cluster_run = self.cluster_run(cluster, connection, registry);
+                annotated = Some(planned(&cluster_run, service).await?);
             }
             for planned in annotated.into_iter().chain(exported.flatten()) {
                 add_names(&mut explanation, registry, &planned).await;
@@ -104,7 +110,7 @@ async fn add_names(
         let discovery = discover(registry, observed, &found).await;
         explanation.add_name(observed, found, plan, discovery);
     }
-    explanation.add_held_back(observed, plan);
+    explanation.add_other_names(observed, plan);
 }
 
 /// Calls DiscoverInstances for the name, if the Cloud Map service exists. The marks in the observation show the owner
@@ -140,7 +146,8 @@ struct ClustersetInputs<'a> {
     name: &'a ServiceRef,
     joined: &'a JoinedCluster<'a>,
     own_exports: Option<&'a PublishedExports>,
-    known: &'a MergedName,
+    /// The merged exports of the name, as they were read.
+    merged_name: &'a MergedName,
     /// The exports that the import is built from, as the plan of the import used them. Without a plan, as they were
     /// read.
     sources: &'a Sources,
@@ -230,17 +237,17 @@ impl Invocation<'_> {
         let members = clusterset.members(&own.clusterset, self);
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
         let in_import = present.map(|present| present.clusters()).unwrap_or_default();
-        let known = &joined.merged_name(&members, name, &in_import);
+        let merged_name = &joined.merged_name(&members, name, &in_import);
         // A plan writes no object, so there is nothing to read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let mut imported = joined.import(&members, true, &read_again).await;
         let import = imported.as_mut().and_then(|imported| imported.imports.get_mut(name));
         let planned_sources = import.and_then(|import| import.sources.take());
         let own_exports = own_exports.as_ref();
-        let sources = planned_sources.as_ref().unwrap_or(&known.sources);
-        let facts =
-            ClustersetInputs { name, joined, own_exports, known, sources, members: &members };
-        let answer = ClustersetExplanation::new(&facts, imported);
+        let sources = planned_sources.as_ref().unwrap_or(&merged_name.sources);
+        let inputs =
+            ClustersetInputs { name, joined, own_exports, merged_name, sources, members: &members };
+        let answer = ClustersetExplanation::new(&inputs, imported);
         if own_exports.is_none_or(|exported| !exported.read.desired.services.contains_key(name)) {
             return Ok((answer, None));
         }

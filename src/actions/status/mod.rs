@@ -206,7 +206,7 @@ impl Status {
 impl RegistryStatus {
     /// A registry that was read. `created`: only the services that this installation created and that have no instance.
     pub fn new(name: Option<String>, registry: &Registry, created: bool, now: Timestamp) -> Self {
-        let services = places(registry);
+        let services = places(registry, created);
         let members = members::clustersets(registry).into_iter().filter(|_| !created);
         let clustersets = members.map(|(clusterset, members)| ClustersetStatus {
             clusterset: clusterset.to_string(),
@@ -229,10 +229,11 @@ impl RegistryStatus {
     }
 }
 
-/// Lists the services by name, except those that contain the records of clustersets.
-fn places(registry: &Registry) -> BTreeSet<Place> {
+/// Lists the services by name, without those that contain the records of clustersets, unless these are empty ones
+/// that the function created.
+fn places(registry: &Registry, created: bool) -> BTreeSet<Place> {
     let places = registry.services.keys().map(|key| Place::of(key, registry));
-    places.filter(|place| !record::is_namespace(&place.namespace)).collect()
+    places.filter(|place| created || !record::is_namespace(&place.namespace)).collect()
 }
 
 impl ServiceStatus {

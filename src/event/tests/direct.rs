@@ -102,7 +102,7 @@ fn only_a_whole_cluster_is_confirmed() {
 fn a_purge_names_its_cluster_and_nothing_inside_it() {
     let command = parse(&json!({"action": "purge", "cluster": "blue", "confirm": true}));
     assert_eq!(
-        command.map(|it| (it.scope.to_string(), it.is_confirmed)),
+        command.map(|command| (command.scope.to_string(), command.is_confirmed)),
         Ok(("blue".into(), true))
     );
     let error = parse(&json!({"action": "purge", "confirm": true})).expect_err("no cluster");
@@ -113,8 +113,20 @@ fn a_purge_names_its_cluster_and_nothing_inside_it() {
     let error = parse(&json!({"action": "purge", "cluster": "blue", "namespace": "shop"}));
     assert_eq!(
         error.expect_err("no namespace").to_string(),
-        "the command has unknown fields (namespace); known fields: action, cluster, region, registry, confirm"
+        "the command has unknown fields (namespace); known fields: action, cluster, region, registry, clusterset, confirm"
     );
+}
+
+#[test]
+fn only_a_purge_may_be_about_the_clusterset_alone() {
+    let of = |action: &str, clusterset: Value| {
+        parse(&json!({"action": action, "cluster": "blue", "clusterset": clusterset}))
+    };
+    let command = of("purge", json!(true)).expect("a command");
+    assert!(command.only_clusterset);
+    for (action, clusterset) in [("confirm", json!(true)), ("purge", json!("true"))] {
+        assert!(of(action, clusterset).is_err(), "{action}");
+    }
 }
 
 #[test]

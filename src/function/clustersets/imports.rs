@@ -12,7 +12,7 @@ use crate::clusterset::members::Served;
 use crate::import::Imported;
 use crate::import::plan::Present;
 use crate::import::sources::{Members, MergedName};
-use crate::model::{Selection, ServiceRef};
+use crate::model::{GuardState, Selection, ServiceRef};
 use crate::publish::exports::{Offer, Refused};
 use crate::publish::shuffle;
 use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, JoinedCluster};
@@ -25,12 +25,23 @@ pub(super) struct Imports {
     pub(super) imported: BTreeMap<usize, Imported>,
 }
 
+impl Imports {
+    /// Whether the guard holds a loss until a second pass has read more clusters.
+    pub(super) fn await_second_pass(&self) -> bool {
+        let may_read_more = self.sets.values().any(|set| set.served.may_read_more);
+        let mut guards = self.imported.values().filter_map(|imported| imported.guard.as_ref());
+        may_read_more && guards.any(|guard| guard.verdict.state == GuardState::HeldUntilRead)
+    }
+}
+
 impl Clustersets<'_> {
-    /// Imports the exports of all members into all clusters that take part.
+    /// Imports the exports of all members into all clusters that take part. `may_read_more`: a second pass of the run may
+    /// read clusters that this pass has not read.
     pub(super) async fn import_all(
         &self,
         mut offered: Offered,
         published: &ExportResults,
+        may_read_more: bool,
     ) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
         let may_not_import = |index| {
@@ -52,6 +63,9 @@ impl Clustersets<'_> {
         for (_, joined) in &importers {
             let Some(set) = sets.get_mut(&self.key(joined)) else { continue };
             set.add_parts(joined);
+        }
+        for set in sets.values_mut() {
+            set.served.may_read_more = may_read_more;
         }
         let reads = sets.iter_mut();
         let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));
@@ -124,6 +138,7 @@ impl Clustersets<'_> {
             silent: served.silent.clone(),
             members: served.members.clone(),
             bypasses_cache: false,
+            may_read_more: served.may_read_more,
         };
         let mut parts = Parts::new();
         present.add_parts(&name, &served, &mut parts);

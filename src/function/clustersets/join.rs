@@ -37,6 +37,8 @@ impl Function {
                 let cluster = &self.settings.clusters[index];
                 let contacted = Instant::now();
                 let joined = invocation.join(cluster, &selection).await?;
+                // A read has failed. Any other obstacle shows that the cluster answered, for example that it has no
+                // multi-cluster API.
                 let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.is_unfinished());
                 self.silent.record(index, contacted, has_failed);
                 Some((index, joined))
@@ -54,7 +56,7 @@ impl Function {
 /// The shortest time until a failure that makes a cluster silent. A faster failure delays nothing, so a cluster that
 /// denies a permission is contacted in each run.
 const SLOW_FAILURE: Duration = Duration::from_secs(2);
-/// How long a cluster stays silent, unless its full sync contacts it before.
+/// How long a cluster stays silent, unless a run about this cluster, or a plan, contacts it before.
 const RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// The time of the last failure of each silent cluster, by its index in the settings.
@@ -78,7 +80,7 @@ impl UnresponsiveClusters {
         let ago = silent.get(&index)?.elapsed();
         (ago < RETRY_AFTER).then(|| {
             Box::new(Line::unreadable(format!(
-                "it did not answer {} s ago; it is asked again by its full sync, or after {} minutes",
+                "it did not answer {} s ago; a sync of its own asks it again, and others {} minutes after that failure",
                 ago.as_secs(),
                 RETRY_AFTER.as_secs() / 60
             )))

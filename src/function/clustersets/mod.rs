@@ -62,6 +62,15 @@ pub(super) struct Synced {
     lacks_exports: bool,
 }
 
+/// One of the two passes of a run.
+#[derive(Clone, Copy)]
+struct Pass {
+    /// How long it waits for the exports of the clusters that joined.
+    patience: Duration,
+    /// Whether clusters have not joined yet that may do so in a second pass.
+    awaits_joins: bool,
+}
+
 /// The key of a clusterset: its Cloud Map and its id.
 type ClustersetKey = (RegistryKey, ClustersetId);
 
@@ -77,7 +86,8 @@ pub(super) struct Clustersets<'a> {
 
 impl Function {
     /// Syncs the clustersets of a run. The first pass covers the clusters that join in time. If a late cluster joins or
-    /// offers its exports afterwards, a second pass covers all clusters.
+    /// offers its exports afterwards, a second pass covers all clusters. So it does if the guard held a loss in the
+    /// first pass until the late clusters are read, and none of them was.
     pub(super) async fn sync_clustersets<'a>(
         &'a self,
         invocation: &'a Invocation<'a>,
@@ -93,16 +103,18 @@ impl Function {
         };
         // A plan is always about all clusters, since a person waits for it.
         let patience = if invocation.mode == Mode::Sync { PATIENCE } else { Duration::MAX };
-        _ = timeout(patience, in_time).await;
-        let run = async |members: &JoinedMembers<'_>, published: &ExportResults, patience| {
+        let awaits_joins = timeout(patience, in_time).await.is_err();
+        let run = async |members: &JoinedMembers<'_>, published: &ExportResults, pass: Pass| {
             let function = self;
             let clustersets = Clustersets { function, invocation, registries, selections, members };
-            Box::pin(clustersets.run(published, patience)).await
+            Box::pin(clustersets.run(published, pass)).await
         };
         let none = ExportResults::new();
-        let first = run(&members, &none, patience);
+        let first = run(&members, &none, Pass { patience, awaits_joins });
         let (synced, late) = tokio::join!(first, joins.collect::<JoinedMembers<'_>>());
-        let is_partial = synced.lacks_exports || late.values().any(Result::is_ok);
+        let is_partial = synced.lacks_exports
+            || synced.imports.await_second_pass()
+            || late.values().any(Result::is_ok);
         if is_partial {
             let is_early = |index| members.get(&index).is_some_and(Result::is_ok);
             // The early clusters join again, since the objects of their imports must be read before the late exports.
@@ -119,7 +131,8 @@ impl Function {
         if !is_partial {
             return (members, synced);
         }
-        let second = run(&members, &synced.exports, Duration::MAX).await;
+        let pass = Pass { patience: Duration::MAX, awaits_joins: false };
+        let second = run(&members, &synced.exports, pass).await;
         (members, synced.followed_by(second))
     }
 }
@@ -143,13 +156,14 @@ impl Synced {
 impl<'a> Clustersets<'a> {
     /// Publishes the exports of the selected clusters that are not `published` yet, and imports the exports that are
     /// offered in time into all joined clusters.
-    async fn run(self, published: &ExportResults, patience: Duration) -> Synced {
+    async fn run(self, published: &ExportResults, Pass { patience, awaits_joins }: Pass) -> Synced {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let imports = async {
             let mut offered = Offered::new();
             let all = take_offers(&mut receiver, &mut offered);
             let is_late = timeout(patience, all).await.is_err();
-            let imports = self.import_all(offered, published).await;
+            let may_read_more = is_late || awaits_joins;
+            let imports = self.import_all(offered, published, may_read_more).await;
             (imports, is_late && receiver.recv().await.is_some())
         };
         let read = self.read_others(sender.clone(), published);

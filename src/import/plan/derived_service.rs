@@ -30,7 +30,7 @@ pub(super) struct Derived {
     /// The spec while both former and new ports are in use.
     transition: ServiceSpec,
     /// The final spec. Its families are those of the Service's cluster IPs, and include those of the import.
-    pub(super) last: ServiceSpec,
+    pub(super) final_spec: ServiceSpec,
 }
 
 impl Derived {
@@ -47,20 +47,20 @@ impl Derived {
         // A Service that has lost its IPs is always changed: it has no families, and the slices need them.
         let stays_unchanged =
             |present: &&DerivedService| input.keeps_service_unchanged() && !has_lost_ips(present);
-        let last = match present.filter(stays_unchanged) {
+        let final_spec = match present.filter(stays_unchanged) {
             Some(present) => present.spec.clone(),
-            None => last_spec(service, &families, present),
+            None => new_final_spec(service, &families, present),
         };
-        let transition =
-            present.map_or_else(|| last.clone(), |present| transition(&present.spec, &last));
+        let transition = present
+            .map_or_else(|| final_spec.clone(), |present| transition(&present.spec, &final_spec));
         let former_names = service.ports.iter().filter_map(|port| {
             let former = find(&transition.ports, port)?;
             (former.name != port.name).then(|| (port.name.clone(), former.name.clone()))
         });
         let former_names = former_names.collect();
         let name = id::derived_service(input.service);
-        let kept_ips = kept_ips(input, &last.families);
-        Some(Self { name, families, kept_ips, former_names, transition, last })
+        let kept_ips = kept_ips(input, &final_spec.families);
+        Some(Self { name, families, kept_ips, former_names, transition, final_spec })
     }
 
     /// Returns the import's IPs, or `None` if the API server assigns some of them in this run.
@@ -94,10 +94,10 @@ impl Derived {
             annotations: change::only(&present.metadata.annotations, [REFUSED]),
             ..Metadata::default()
         };
-        let [before, transition, last] = [
+        let [before, transition, final_spec] = [
             json_of(&before, &present.spec),
             json_of(&wanted, &self.transition),
-            json_of(&wanted, &self.last),
+            json_of(&wanted, &self.final_spec),
         ];
         let difference = |from, to| change::difference(from, to).unwrap_or_default();
         let owners = change::owners(&present.metadata, input.import());
@@ -106,16 +106,16 @@ impl Derived {
             self.request_ips(&mut body);
         }
         let additions = Content { body, owners, ips: None };
-        let removals = Content::new(difference(&transition, &last));
+        let removals = Content::new(difference(&transition, &final_spec));
         let stages = [(Stage::AddPorts, additions), (Stage::RemovePorts, removals)].into_iter();
         stages.filter_map(|(stage, content)| Change::patch(stage, object(), content)).collect()
     }
 
     fn creation(&self, object: ObjectRef, metadata: &Metadata) -> Change {
-        let mut body = json_of(metadata, &self.last);
+        let mut body = json_of(metadata, &self.final_spec);
         self.request_ips(&mut body);
-        let ports = &self.last.ports;
-        let families = &self.last.families;
+        let ports = &self.final_spec.ports;
+        let families = &self.final_spec.families;
         let detail = format!("{}, {}", join(families, " "), change::describe_ports(ports));
         change::creation(Stage::AddPorts, object, body, detail)
     }
@@ -138,7 +138,7 @@ fn has_lost_ips(present: &DerivedService) -> bool {
 fn kept_ips(input: &PlanInput<'_>, families: &[Family]) -> Vec<IpAddr> {
     let ips = input.import().map(|import| import.ips.as_slice()).unwrap_or_default();
     let find_ip = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
-    families.iter().map_while(find_ip).take(input.kept_ips).collect()
+    families.iter().map_while(find_ip).take(input.max_kept_ips).collect()
 }
 
 /// The deletion of a derived Service of ours that no import uses.
@@ -172,7 +172,7 @@ fn families_of_import(
 }
 
 /// Returns the final spec. The primary family of a Service cannot be changed, so it stays first.
-fn last_spec(
+fn new_final_spec(
     service: &ClustersetService,
     families: &[Family],
     present: Option<&DerivedService>,
@@ -208,13 +208,13 @@ fn with_others(first: &[Family], others: &[Family]) -> Vec<Family> {
 }
 
 /// Returns the final spec, with the present ports and families added.
-fn transition(present: &ServiceSpec, last: &ServiceSpec) -> ServiceSpec {
-    let families = with_others(&present.families, &last.families);
+fn transition(present: &ServiceSpec, final_spec: &ServiceSpec) -> ServiceSpec {
+    let families = with_others(&present.families, &final_spec.families);
     ServiceSpec {
-        ports: ports_in_transition(&present.ports, &last.ports),
+        ports: ports_in_transition(&present.ports, &final_spec.ports),
         family_policy: Some(policy_for(&families).to_owned()),
         families,
-        ..last.clone()
+        ..final_spec.clone()
     }
 }
 

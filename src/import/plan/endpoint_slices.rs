@@ -17,7 +17,7 @@ use crate::model::{
 };
 
 /// The present slices of each exporting cluster and family.
-type Groups<'a> = BTreeMap<(ClusterId, Family), Vec<&'a Slice>>;
+type PresentSlices<'a> = BTreeMap<(ClusterId, Family), Vec<&'a Slice>>;
 
 /// The changes of all slices.
 pub(super) fn changes(
@@ -26,18 +26,18 @@ pub(super) fn changes(
     derived: Option<&Derived>,
 ) -> Vec<Change> {
     let mut wanted = wanted(input, service, derived);
-    let with_ports = wanted.values().flat_map(BTreeMap::values);
-    let address_counts = count_each(with_ports.flat_map(BTreeMap::keys).copied());
-    let mut groups = groups(input);
+    let by_address = wanted.values().flat_map(BTreeMap::values);
+    let address_counts = count_each(by_address.flat_map(BTreeMap::keys).copied());
+    let mut present_slices = present_slices(input);
     for key in wanted.keys() {
-        groups.entry(key.clone()).or_default();
+        present_slices.entry(key.clone()).or_default();
     }
     // Includes the names of foreign slices and of slices that will be deleted.
     let mut used: BTreeSet<String> =
         input.present.slices.iter().map(|slice| slice.metadata.name.clone()).collect();
     let mut changes = Vec::new();
     let mut all_packed = Vec::new();
-    for (key, present) in &groups {
+    for (key, present) in &present_slices {
         let (cluster, family) = key;
         let context = SliceContext {
             input,
@@ -101,17 +101,17 @@ fn present<'a>(input: &PlanInput<'a>) -> impl Iterator<Item = &'a Slice> {
 }
 
 /// The slices of each cluster and family, in the order of their numbers.
-fn groups<'a>(input: &PlanInput<'a>) -> Groups<'a> {
-    let mut groups = Groups::new();
+fn present_slices<'a>(input: &PlanInput<'a>) -> PresentSlices<'a> {
+    let mut all = PresentSlices::new();
     for slice in present(input) {
         if let (Some(cluster), Some(family)) = (slice.source(), slice.family) {
-            groups.entry((cluster, family)).or_default().push(slice);
+            all.entry((cluster, family)).or_default().push(slice);
         }
     }
-    for slices in groups.values_mut() {
+    for slices in all.values_mut() {
         slices.sort_by_key(|slice| (slice.metadata.name.len(), &slice.metadata.name));
     }
-    groups
+    all
 }
 
 // The wanted endpoints of the import, in the form of slice endpoints, by exporting cluster, family and set of ports.
@@ -132,7 +132,7 @@ pub(super) fn wanted(
 ) -> ByCluster {
     let families = match service.kind {
         ImportType::ClusterSetIp => {
-            derived.map(|derived| derived.last.families.as_slice()).unwrap_or_default()
+            derived.map(|derived| derived.final_spec.families.as_slice()).unwrap_or_default()
         }
         ImportType::Headless => &service.families,
     };
@@ -158,13 +158,13 @@ pub(super) fn wanted(
     all
 }
 
-/// Adds the endpoints of a slice to `wanted`, except addresses that are already there, with any ports.
+/// Adds the endpoints of a slice to `wanted`, except addresses that `wanted` already has under any set of ports.
 fn keep(slice: &Slice, wanted: &mut Wanted) {
     for endpoint in &slice.endpoints {
         let Some(address) = endpoint.address() else { continue };
-        if !wanted.values().any(|with_ports| with_ports.contains_key(&address)) {
-            let with_ports = wanted.entry(slice.ports.clone()).or_default();
-            with_ports.insert(address, endpoint.clone());
+        if !wanted.values().any(|by_address| by_address.contains_key(&address)) {
+            let by_address = wanted.entry(slice.ports.clone()).or_default();
+            by_address.insert(address, endpoint.clone());
         }
     }
 }
@@ -191,8 +191,8 @@ impl EndpointSource<'_> {
             if !wanted.contains_key(ports) {
                 wanted.insert(ports.clone(), BTreeMap::new());
             }
-            if let Some(with_ports) = wanted.get_mut(ports) {
-                with_ports.entry(endpoint.address).or_insert_with(|| self.content(endpoint));
+            if let Some(by_address) = wanted.get_mut(ports) {
+                by_address.entry(endpoint.address).or_insert_with(|| self.content(endpoint));
             }
         }
         wanted
@@ -323,9 +323,9 @@ impl<'a> Packed<'a> {
 
     /// Moves endpoints that are already in the slice, with the same ports, from `wanted` to it.
     fn keep(&mut self, wanted: &mut Wanted) {
-        let Some(with_ports) = wanted.get_mut(&self.ports) else { return };
+        let Some(by_address) = wanted.get_mut(&self.ports) else { return };
         let present = self.present.into_iter().flat_map(Slice::addresses);
-        let kept = present.filter_map(|address| with_ports.remove(&address));
+        let kept = present.filter_map(|address| by_address.remove(&address));
         self.endpoints.extend(kept.take(MAX_ENDPOINTS));
     }
 
@@ -333,12 +333,12 @@ impl<'a> Packed<'a> {
     /// addresses occurs elsewhere in the import.
     fn change_ports(&mut self, wanted: &mut Wanted, address_counts: &AddressCounts) {
         let Some(slice) = self.present else { return };
-        let mut sets = wanted.iter().filter(|(_, with_ports)| {
-            slice.addresses().any(|address| with_ports.contains_key(&address))
+        let mut sets = wanted.iter().filter(|(_, by_address)| {
+            slice.addresses().any(|address| by_address.contains_key(&address))
         });
-        let (Some((ports, with_ports)), None) = (sets.next(), sets.next()) else { return };
+        let (Some((ports, by_address)), None) = (sets.next(), sets.next()) else { return };
         let is_elsewhere = |address: IpAddr| {
-            let here = usize::from(with_ports.contains_key(&address));
+            let here = usize::from(by_address.contains_key(&address));
             address_counts.get(&address).is_some_and(|count| *count > here)
         };
         if !slice.addresses().any(is_elsewhere) {

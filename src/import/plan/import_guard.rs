@@ -163,6 +163,9 @@ pub struct GuardedRun<'a> {
     pub cluster: &'a ClusterArn,
     pub guard: Guard,
     pub extent: Extent,
+    /// Whether a second pass of the run may read clusters that this pass has not read. Their endpoints then count as
+    /// lost, so that the losses of both passes are one loss. A cluster that no pass reads delays its own part alone.
+    pub may_read_more: bool,
     pub now: Timestamp,
 }
 
@@ -194,7 +197,7 @@ impl GuardedRun<'_> {
         notes: &BTreeMap<ServiceRef, ImportNote>,
     ) -> Judgement {
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
-        let unread = sum(|tally| tally.unread);
+        let unread = if self.may_read_more { sum(|tally| tally.unread) } else { 0 };
         // `present` includes unread endpoints, which the limits count separately.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);

@@ -28,7 +28,7 @@ pub struct PlanInput<'a> {
     /// The version of the importing cluster's API server, if it was read.
     pub server: Option<&'a str>,
     /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
-    pub declares_slice_objects: bool,
+    pub crd_has_slice_objects: bool,
     pub service: &'a ServiceRef,
     pub namespace: NamespaceState,
     /// All exports of the name, merged, as far as they were read. `None` if there are none.
@@ -40,7 +40,7 @@ pub struct PlanInput<'a> {
     /// Whether the guard's note on the ServiceImport is kept, written or removed.
     pub note: &'a NoteChange,
     /// The maximum number of the import's IPs that a new derived Service requests: the API server refused more.
-    pub kept_ips: usize,
+    pub max_kept_ips: usize,
     pub now: Timestamp,
 }
 

@@ -48,7 +48,9 @@ pub use ownership::{OWNER_LABEL, OwnerLabel, removal};
 pub use present_objects::{
     DerivedService, Metadata, Present, ServiceImport, Slice, SliceEndpoint, name_of,
 };
-pub use refused::{as_exported, changed_fields, noted_fields, noted_server, refused_fields};
+pub use refused::{
+    changed_fields, noted_fields, noted_server, refused_fields, with_exported_values,
+};
 pub use service_import::note;
 
 /// The changes of one import in the order in which they are made, and the reasons for everything held back.

@@ -186,7 +186,10 @@ fn refused(kind: Kind, field: OptionalField, value: &Value) -> RefusedField {
 
 /// Replaces the values of labels and annotations with those of the exports. A request has only the labels and
 /// annotations that it changes, and ours.
-pub fn as_exported(fields: Vec<RefusedField>, service: &ClustersetService) -> Vec<RefusedField> {
+pub fn with_exported_values(
+    fields: Vec<RefusedField>,
+    service: &ClustersetService,
+) -> Vec<RefusedField> {
     let body = body(service);
     let value = |field: RefusedField| match field.field {
         OptionalField::Labels | OptionalField::Annotations => {

@@ -210,7 +210,7 @@ pub(super) fn status_change(
 ) -> Option<Change> {
     let missing = ImportStatus::default();
     let present = input.import().map_or(&missing, |import| &import.status);
-    let declared = input.declares_slice_objects;
+    let declared = input.crd_has_slice_objects;
     let clusters: Vec<String> = clusters.iter().map(ToString::to_string).collect();
     let status = format!("{READY} {}/{}", ready.status, ready.reason);
     let detail = format!("{status}, from {}", clusters.join(", "));
@@ -241,10 +241,10 @@ fn conditions(present: &[Condition], mut ready: Condition) -> Vec<Condition> {
     conditions
 }
 
-fn status_json(status: &ImportStatus, declares_slice_objects: bool) -> Value {
+fn status_json(status: &ImportStatus, crd_has_slice_objects: bool) -> Value {
     let clusters: Vec<Value> =
         status.clusters.iter().map(|cluster| json!({"cluster": cluster})).collect();
-    let objects = status.endpoint_slice_objects.as_ref().filter(|_| declares_slice_objects);
+    let objects = status.endpoint_slice_objects.as_ref().filter(|_| crd_has_slice_objects);
     json!({"status": change::without_empty(json!({
         "clusters": clusters,
         "conditions": status.conditions,

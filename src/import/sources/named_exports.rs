@@ -106,7 +106,7 @@ impl NamedExports {
     /// Returns the merged exports if every member that may export the name was read. Suppose blue and green conflict,
     /// and green cannot be read. The export of blue alone has no conflict, so the condition would be withdrawn until
     /// green is read again.
-    pub fn merged_of_all(&self) -> Option<Arc<Merged>> {
+    pub fn merged_if_complete(&self) -> Option<Arc<Merged>> {
         self.merged.clone().filter(|_| self.has_all_exporters)
     }
 }

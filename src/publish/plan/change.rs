@@ -1,6 +1,6 @@
 //! One change to Cloud Map: all data that its API call needs, the stage in which it is made, the policies that allow
-//! it, and its text for people. The changes of a Service are sorted by stage: creations first, then registrations, and
-//! removals last.
+//! it, and its text for people. The changes of a Service under one name are sorted by stage: creations, registrations,
+//! removals, and last the removals of notes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -129,7 +129,8 @@ impl Change {
         matches!(self, Self::Note { .. })
     }
 
-    /// Whether the API call is `RegisterInstance`.
+    /// Whether the change registers planned attributes. A note is not counted, although its API call is
+    /// `RegisterInstance`, too.
     pub fn is_registration(&self) -> bool {
         matches!(self, Self::Register { .. } | Self::Rewrite { .. })
     }
@@ -145,9 +146,10 @@ impl Change {
         }
     }
 
-    /// The difference that the change makes to the number of instances under its name. A removal that waits counts as
-    /// 0, unless it waits only for registrations under another name.
-    pub fn difference(&self) -> isize {
+    /// The difference that the change makes to the number of instances under its name. A removal that waits for
+    /// something under its own name may not happen in this run, so it counts as 0. A removal that waits only for
+    /// registrations under another name counts as -1.
+    pub fn count_difference(&self) -> isize {
         match self {
             Self::Register { .. } => 1,
             Self::Deregister { waits_for: Some(wait), .. } if wait.keeps_the_name() => 0,
@@ -323,6 +325,9 @@ impl Difference {
 display!(Difference { attribute, present, wanted } => "{attribute} {} -> {}",
     present.as_deref().unwrap_or("nothing"), wanted.as_deref().unwrap_or("nothing"));
 
+/// The attribute with the first piece of an export's properties. Every export record has it.
+const FIRST_PIECE_OF_EXPORT: &str = EXPORT[0];
+
 impl Attributes {
     /// Address, port and pod of an instance, in one phrase.
     pub fn describe(&self) -> String {
@@ -348,7 +353,8 @@ impl Attributes {
             return Some(format!("the record of the cluster, synced at {}", text(HEARTBEAT)));
         }
         let service = Owner::of(self)?.service_of(self)?;
-        self.contains_key(EXPORT[0]).then(|| format!("the record of the export {service}"))
+        self.contains_key(FIRST_PIECE_OF_EXPORT)
+            .then(|| format!("the record of the export {service}"))
     }
 }
 

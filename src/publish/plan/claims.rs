@@ -144,7 +144,7 @@ impl Holders {
         services.iter().filter_map(|service| self.claims(service)).flatten()
     }
 
-    /// The keys that a Service claims; `None` if it publishes nothing.
+    /// The keys that a Service claims; `None` if it is not among the desired Services.
     pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
         self.services.get(service).map(|claims| &claims.keys)
     }

@@ -231,7 +231,8 @@ pub struct Comparison {
     is_missing: bool,
     /// Whether an endpoint requests an instance here.
     pub has_endpoints: bool,
-    /// Whether clients discover the holder by an instance that stays.
+    /// Whether clients discover the holder by an instance that stays. It has the holder's marks, or those of another
+    /// Service if it cannot be rewritten.
     pub has_registered: bool,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,

@@ -179,8 +179,8 @@ impl Plan {
         }
     }
 
-    /// Records the reason why a change was taken out of the plan.
-    pub(super) fn record_held_back(&mut self, change: &Change, reason: &Reason) {
+    /// Records the fate of the instance whose change was taken out of the plan, with the reason.
+    pub(super) fn record_fate(&mut self, change: &Change, reason: &Reason) {
         let place = change.place();
         match change {
             Change::Register { instance, .. } => self.record_left_out(place, instance, reason),

@@ -227,7 +227,7 @@ fn keep_names(observation: &Observation, held: &Losses, plan: &mut Plan) {
         let reason = Reason::DomainConflict { holder: holder.clone() };
         let mut others = BTreeSet::new();
         for (service, change) in plan.take(is_of_another) {
-            plan.record_held_back(&change, &reason);
+            plan.record_fate(&change, &reason);
             others.insert(service);
         }
         let place = Place::of(key, &observation.registry);
@@ -266,7 +266,7 @@ fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     for ((service, place), changes) in stay {
         let reason = Reason::Guard { instances: changes.len(), status: status.clone() };
         for change in changes {
-            plan.record_held_back(change, &reason);
+            plan.record_fate(change, &reason);
         }
         plan.hold_back(service, place, reason);
     }

@@ -104,7 +104,7 @@ fn plan_with(observation: &Observation, fates: Option<Fates>) -> Plan {
     let mut plan = plan_before_guard(observation, fates);
     guard::apply_guard(observation, &mut plan);
     if observation.phase != PlanPhase::Group {
-        plan.count_unread(observation);
+        plan.add_unread(observation);
     }
     plan.changes.retain(|_, changes| !changes.is_empty());
     plan.count_present(&observation.registry);

@@ -32,7 +32,7 @@ pub struct Observation {
     /// The owner in the marks of our instances.
     pub owner: Owner,
     pub rules: Arc<Rules>,
-    /// The time of the read.
+    /// The start of the run; the same in all observations of a run.
     pub now: Timestamp,
     /// The part of the cluster that the plan covers.
     pub extent: Extent,
@@ -46,7 +46,7 @@ pub struct Observation {
     pub registry: Registry,
     /// The holder of each claimed name.
     pub holders: Holders,
-    /// The Services for which a plan has changes.
+    /// The Services that a plan may change: the selected ones, and those that they affect.
     pub affected: BTreeSet<ServiceRef>,
     /// The Services of a message that may have instances under names that they do not hold. This process does not know
     /// these names, and finding them would take too long, so the next full sync does. The name `*` stands for all such
@@ -167,6 +167,8 @@ impl Observation {
         if matches!(change, Change::Register { .. }) {
             self.registry.capacity.take(service, &key);
         }
+        // Only a renamed Service uses capacity that it frees in a full namespace: it gives up instances under its old
+        // name for new ones. The capacity that any other removal frees is left to later runs.
         if let Some(DeregisterReason::NameChanged(marked)) = change.because() {
             self.registry.capacity.free(marked, &key);
         }
@@ -184,11 +186,12 @@ impl Observation {
                     set_note(attributes, text.as_deref());
                 }
             }
-            removal => {
-                if let Some(removed) = removal.marked().and(removal.instance()) {
-                    instances.remove(removed);
-                }
+            Change::Deregister { instance, .. } => {
+                instances.remove(instance);
             }
+            Change::CreateNamespace { .. }
+            | Change::CreateService { .. }
+            | Change::UpdateService { .. } => {}
         }
     }
 }
@@ -209,8 +212,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Adds the lines that were found while the plan was carried out. Drops a line about a name that another Service
-    /// held if the name has passed to the Service of that line since.
+    /// Adds the lines that were found while the plan was carried out. Drops the conflict line of a Service that holds
+    /// the name by now.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
         self.held_back.retain(|line| !held_back.iter().any(|later| has_passed(line, later)));
         self.held_back.extend(held_back);
@@ -243,13 +246,13 @@ impl Plan {
     pub(super) fn restrict(&mut self, policy: Policy) {
         for (service, change) in self.take(|change| !policy.allows(change)) {
             let reason = Reason::Policy { policy, action: change.to_string() };
-            self.record_held_back(&change, &reason);
+            self.record_fate(&change, &reason);
             self.hold_back(&service, change.place(), reason);
         }
     }
 
-    /// Holds back every change that needs a permit, since this run gives no permits.
-    pub fn hold_back_removals(&mut self) {
+    /// Holds back all removals and adoptions: they need a permit, and this run gives none.
+    pub fn hold_back_removals_and_adoptions(&mut self) {
         self.postpone(Change::needs_permit, "until a full sync has read every Cloud Map service");
     }
 
@@ -264,7 +267,8 @@ impl Plan {
 
     /// Takes the additions out of the plan. Changes of settings are not additions, since they depend on all instances
     /// in the service. Excludes a Service that needs a missing namespace: the run creates namespaces only after it has
-    /// read everything.
+    /// read everything. Drops the creation of a Cloud Map service in which nothing is registered: a caller plans again
+    /// after the additions.
     pub fn take_additions(&mut self) -> ChangesByService {
         let is_addition = |change: &Change| {
             matches!(change.stage(), Stage::Create | Stage::Register) && !change.is_removal()
@@ -294,8 +298,8 @@ impl Plan {
         }
     }
 
-    /// Takes over the changes and the verdict of a plan that was judged again after the additions.
-    pub fn judge_again(&mut self, again: Self) {
+    /// Takes over the changes and the verdict of a plan that was made and judged again after the additions.
+    pub fn take_over_verdict(&mut self, again: Self) {
         let is_of_guard = |line: &HeldBack| matches!(line.reason, Reason::Guard { .. });
         self.held_back.retain(|line| !is_of_guard(line));
         self.held_back.extend(again.held_back.into_iter().filter(is_of_guard));

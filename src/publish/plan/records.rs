@@ -20,8 +20,9 @@ pub struct WantedRecords {
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
     /// The Services whose records are removed.
     pub ended: BTreeSet<ServiceRef>,
-    /// Whether all records are one group, since the first change creates their Cloud Map service. Later plans of the
-    /// group find the service, and must still write all records.
+    /// Whether the Cloud Map service did not exist when the run began. All records are then one group, so that none is
+    /// written before the service is created. The flag is stored, since a later plan of the group no longer sees that
+    /// the service was missing.
     pub in_one_group: bool,
 }
 
@@ -31,8 +32,8 @@ pub fn no_service() -> ServiceRef {
 }
 
 impl WantedRecords {
-    /// Returns the changes of the records that were read. The plan of a group has only the changes of its own Services,
-    /// since a member may have a thousand records, each in its own group.
+    /// Returns the changes that make the records equal to the wanted ones, as far as the observation covers them. The
+    /// plan of a group covers only its own Services, since a member may have a thousand records, each in its own group.
     pub(super) fn plan(&self, observation: &Observation) -> Plan {
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));

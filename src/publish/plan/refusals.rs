@@ -36,7 +36,9 @@ impl Refusals {
         observation: &Observation,
     ) -> Vec<Option<Reason>> {
         let answer = |change: &Change| {
-            // Removals under the old name of a renamed Service may have freed capacity in a full namespace in this run.
+            // In a namespace that is known to be full, an endpoint's registration is planned only if its Service has
+            // freed capacity there in this run. The remembered answer may then be outdated, so the registration is
+            // sent.
             let is_full = observation.registry.capacity.refusal(&change.place().key).is_some();
             if matches!(change, Change::Register { .. }) && is_full {
                 return None;

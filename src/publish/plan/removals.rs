@@ -289,7 +289,8 @@ impl<'a> Removals<'a> {
         Some((candidate.service.clone(), because, waits_for))
     }
 
-    /// Decides on an instance under a name that another Service holds now. `marked` is the Service in its marks.
+    /// Decides on an instance under a name that another Service holds now. `marked` is the Service in its marks. It may
+    /// still claim the name, and may never have been its holder.
     ///
     /// The removal waits until the holder has an instance. If `marked` was renamed, the removal also waits until every
     /// endpoint of `marked` is registered under its new name, unless that is blocked. If the claim of `marked` has
@@ -331,8 +332,9 @@ impl<'a> Removals<'a> {
         Some((holder.clone(), because, waits_for))
     }
 
-    /// The reason why the claim of a Service to a name has ended: the Service is no longer published, or `NAME_POLICY`
-    /// denies it the name. A claim does not end because the Service claims another name instead.
+    /// The reason why the claim of a Service to a name has ended. There are two cases: the Service is no longer
+    /// published, or `NAME_POLICY` denies it the name, whether or not it still asks for it. A claim does not end
+    /// because the Service claims another name instead.
     fn end_of_claim(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
         if self.observation.holders.claims(marked).is_none() {
             let gone = match self.observation.owner.flow {
@@ -345,7 +347,8 @@ impl<'a> Removals<'a> {
         denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
     }
 
-    /// Decides on an instance under a name without a holder, or with an unclear one.
+    /// Decides on an instance under a name without a holder, or with an unclear one. If the name is kept for this very
+    /// Service, the guard holds the removal, or postpones it (`postpone_under_kept_names`).
     fn decide_without_holder(
         &self,
         key: &ServiceKey,

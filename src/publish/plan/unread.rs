@@ -24,7 +24,7 @@ fn is_of_others(observation: &Observation, key: &ServiceKey, service: &CloudMapS
     service.is_denied && !is_claimed && !is_ours
 }
 
-/// The keys of the unread services that belong to another party, unless their tags show that they are ours.
+/// The services whose tags must be read: they count as another party's unless their tags show that they are ours.
 pub fn tags_needed(observation: &Observation) -> BTreeSet<ServiceKey> {
     let of_others =
         unread(observation).filter(|(key, service, _)| is_of_others(observation, key, service));
@@ -46,7 +46,8 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
     })
 }
 
-/// The number of names that the affected Services hold and that this process has never read.
+/// The number of names that the affected Services hold and that this process has never read. The names of a Service
+/// with unclear claims are not counted, since the plan does not compare them.
 pub fn never_read_names(observation: &Observation) -> usize {
     let held = observation.holders.held_clearly_by(&observation.affected);
     held.filter(|(key, _)| observation.registry.is_never_read(key)).count()
@@ -54,13 +55,14 @@ pub fn never_read_names(observation: &Observation) -> usize {
 
 /// The number of unread instances that may be ours, by the counts in the list of services: instances in services that
 /// could not be read or were never read, and instances that were registered after an earlier run read their service.
+/// If instances were read, `instance_total` is their number; `instance_count` is always the number in the list.
 pub fn instances(observation: &Observation) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, service, _)| !is_of_others(observation, key, service));
     let unread: usize = ours.map(|(_, service, _)| service.instance_total()).sum();
-    let others =
+    let readable =
         observation.registry.services.values().filter(|service| service.unreadable.is_none());
-    let new = others.filter(|service| !service.is_current()).map(|service| {
+    let new = readable.filter(|service| !service.is_current()).map(|service| {
         let known = service.instances.as_ref().map_or(0, |instances| instances.len());
         usize::try_from(service.instance_count).unwrap_or(usize::MAX).saturating_sub(known)
     });
@@ -79,7 +81,7 @@ impl Plan {
     }
 
     /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
-    pub(super) fn count_unread(&mut self, observation: &Observation) {
+    pub(super) fn add_unread(&mut self, observation: &Observation) {
         let unreadable =
             self.held_back.iter().filter(|line| matches!(line.reason, Reason::Unreadable(_)));
         let reported: BTreeSet<Place> = unreadable.filter_map(|line| line.place.clone()).collect();
@@ -91,13 +93,13 @@ impl Plan {
             let unchanged = self.unchanged.entry(place).or_default();
             if is_of_others(observation, key, service) {
                 let about_tags = match service.tags.problem() {
-                    None => "it does not carry our tag".to_owned(),
+                    None => "and it does not carry our tag".to_owned(),
                     Some(problem) => format!(
-                        "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
+                        "but it may contain instances of an ended claim, since its tags cannot be read either: {problem}"
                     ),
                 };
                 unchanged.left_unread =
-                    Some(format!("{problem}; no Service claims it, and {about_tags}"));
+                    Some(format!("{problem}; no Service claims it, {about_tags}"));
             } else {
                 unchanged.unreadable = Some(problem.clone());
             }

@@ -351,8 +351,7 @@ fn is_good(report: &Report) -> usize {
 }
 
 fn planned_changes(report: &Report) -> usize {
-    let lines = report.clusters.iter().flat_map(ClusterReport::all_lines);
-    lines.filter(|line| line.outcome == Outcome::Planned).count()
+    if report.mode == Mode::DryRun { report.counts.changes() } else { 0 }
 }
 
 fn sum_unless_quiet(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {

@@ -124,6 +124,40 @@ async fn emptied_cloud_map_takes_nothing_out_of_the_imports_and_gets_nothing() {
     assert_eq!(members.fleet.addresses("shop", "web"), [""; 0]);
 }
 
+/// The records of the other function's cluster come back once its Cloud Map is confirmed, too.
+#[tokio::test]
+async fn confirmation_by_one_function_leaves_the_imports_of_another_s_clusters() {
+    let members = Members::with_one_export_each().await;
+    let Members { blue, green, fleet, .. } = &members;
+    let [of_blue, of_green] =
+        [members.serving("blue", &[]).await, members.serving("green", &[]).await];
+    for function in [&of_blue, &of_green, &of_blue] {
+        sync(function).await;
+    }
+    let cart = blue.service_import("shop", "cart").expect("an import");
+    for namespace in ["shop", "clusterset.shop-set"] {
+        let id = fleet.cloud_map.find_namespace(namespace).expect("a namespace");
+        fleet.cloud_map.services(&id).iter().for_each(|it| fleet.cloud_map.remove_service(&it.id));
+    }
+    green.keep_ready("shop", "web");
+    blue.keep_ready("shop", "cart");
+
+    for cluster in ["blue", "green"] {
+        let confirm = json!({ "action": "confirm", "cluster": cluster });
+        let confirmed = report(&members.serving(cluster, &[]).await, &confirm).await;
+        assert!(confirmed.ok, "{}", in_full(&confirmed));
+    }
+    for function in [&of_blue, &of_green] {
+        assert!(sync(function).await.ok);
+    }
+
+    let after = blue.service_import("shop", "cart").expect("an import");
+    assert_eq!(after["spec"]["ips"], cart["spec"]["ips"]);
+    members.assert_imported("web", "blue 10.0.0.1:8080", "");
+    members.assert_imported("cart", "green 10.1.0.1:8080", "");
+    assert_eq!((blue.gaps(), green.gaps()), (vec![], vec![]));
+}
+
 #[tokio::test]
 async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
     for place in ["clusterset.shop-set/blue", "shop/web"] {

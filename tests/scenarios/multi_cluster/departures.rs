@@ -79,6 +79,31 @@ async fn what_a_list_misses_stays_as_long_as_cloud_map_has_it() {
     assert_eq!(imported(&members.green, "web"), "blue 10.0.0.2:8080");
 }
 
+/// An endpoint has an instance for each of its ports.
+#[tokio::test]
+async fn port_of_an_endpoint_that_a_list_misses_stays() {
+    let members = Box::pin(Members::start()).await;
+    let cloud_map = &members.fleet.cloud_map;
+    exported(&members.blue, web().port("admin", 8081), &["10.0.0.1"]);
+    let of_blue = Box::pin(members.serving("blue", &[])).await;
+    let of_green = Box::pin(members.serving("green", &[])).await;
+    for function in [&of_blue, &of_green] {
+        synced(function).await;
+    }
+    let before = imported(&members.green, "web");
+    let web_instances = cloud_map.instances(&cloud_map.service_id("shop", "web")).into_iter();
+    let of_http = web_instances.filter(|(_, attributes)| attributes["SERVICE_PORT_NAME"] == "http");
+    let missed: BTreeSet<String> = of_http.map(|(id, _)| id).collect();
+    assert_eq!(missed.len(), 1, "{before}");
+    cloud_map.adjust(|it| it.unlisted = missed);
+    members.green.forget_requests();
+
+    let report = sync(&members.serving("green", &[]).await).await;
+
+    assert_eq!(imported(&members.green, "web"), before, "{}", in_full(&report));
+    assert_eq!(super::writes(&members.green), [""; 0]);
+}
+
 /// In a DNS namespace all spellings of a name are one name.
 #[tokio::test]
 async fn export_in_a_dns_service_of_another_spelling_is_imported() {

@@ -210,7 +210,7 @@ async fn export_without_a_service_or_a_namespace_says_so() {
     let members = Members::start().await;
     members.blue.put(Export::new("shop", "lost").created(CREATED).into());
     let first = explain(&members, "blue", "lost").await;
-    first.assert_says(&["~ note       a sync would write Valid False (NoService): There is no"]);
+    first.assert_says(&["! note       a sync would write Valid False (NoService): There is no"]);
     sync(&members.function).await;
     let explanation = explain(&members, "blue", "lost").await;
     assert!(!explanation.ok, "{explanation}");
@@ -288,7 +288,7 @@ async fn part_of_a_member_that_was_not_read_stays() {
 
     assert!(!explanation.ok);
     explanation.assert_says(&[
-        "! not read   the exports of green: its part stays as it is",
+        "! not read   the exports of green: its endpoints in the import stay as they are",
         "~ endpoint   10.1.0.1 of green: stays in the import: the exports of its cluster could not",
     ]);
 }
@@ -375,7 +375,7 @@ async fn name_that_an_unread_cluster_may_export_is_not_explained_as_exported_by_
 
         explanation.assert_says(&[
             "= import     none, and it is not known whether a member exports the name: see the lines",
-            "! not read   the exports of green: its part stays as it is",
+            "! not read   the exports of green: its endpoints in the import stay as they are",
         ]);
         let said = explanation.to_string();
         assert!(!said.contains("no member exports"), "{said}");

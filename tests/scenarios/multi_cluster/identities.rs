@@ -29,7 +29,7 @@ const CLUSTERSET: &str = "clusterset.k8s.io";
 
 impl Members {
     /// Both export: blue `web`, green `cart`.
-    async fn with_one_export_each() -> Self {
+    pub(super) async fn with_one_export_each() -> Self {
         let members = Self::start().await;
         exported(&members.blue, web(), &["10.0.0.1"]);
         exported(&members.green, service("cart"), &["10.1.0.1"]);

@@ -12,9 +12,9 @@ use super::{
     LATER, Members, exported, exported_at, imported, in_full, obstacle_lines, part, service,
     slices, stale_lines, web,
 };
-use crate::fleet::{ips, refs};
-use crate::run::{metric, purge, report, sync, synced};
-use testbed::function::invoke_until;
+use crate::fleet::{annotated, give_pods, ips, refs};
+use crate::run::{metric, purge, report, sync, synced, warnings};
+use testbed::function::{invoke, invoke_until};
 
 #[tokio::test]
 async fn lost_cluster_stays_in_the_imports_until_it_is_purged_and_the_loss_is_confirmed() {
@@ -65,11 +65,41 @@ async fn purge_of_a_cluster_takes_its_exports_and_the_imports_of_others_end() {
     let purged = purge(&function, &green).await;
 
     assert!(purged.ok, "{}", in_full(&purged));
+    assert!(warnings(&purged)[0].contains("delete them there: kubectl delete"), "{purged}");
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
     assert!(members.fleet.instances("clusterset.shop-set", "green").is_empty());
     let after = sync(&function).await;
     assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
     assert_eq!(imported(&members.blue, "web"), "blue 10.0.0.1:8080");
+}
+
+/// It stays in `CLUSTERS` for its annotated Services, and their names would be empty until its next full sync.
+#[tokio::test]
+async fn purge_of_the_clusterset_alone_leaves_the_annotated_services() {
+    let members = Members::with_exports().await;
+    let Members { green, fleet, .. } = &members;
+    green.service(annotated("mail", "prod", "mail"));
+    give_pods(green, "mail", &["10.1.0.9"]);
+    members.converge().await;
+    let off = json!(["blue", { "cluster": "green", "multiCluster": "off" }]).to_string();
+    let function = members.serving(&off, &[]).await;
+    let before = fleet.instances("prod", "mail");
+    let command = json!({ "action": "purge", "cluster": "green", "clusterset": true });
+    let planned = report(&function, &command).await;
+    assert_eq!(warnings(&planned).len(), 1, "it exists in EKS: {}", in_full(&planned));
+
+    let confirmed =
+        json!({ "action": "purge", "cluster": "green", "clusterset": true, "confirm": true });
+    let purged = report(&function, &confirmed).await;
+
+    assert!(purged.ok && purged.counts.imported > 0, "{}", in_full(&purged));
+    assert_eq!(fleet.instances("prod", "mail"), before);
+    assert!(fleet.instances("clusterset.shop-set", "green").is_empty());
+    assert_eq!(fleet.addresses("shop", "web"), ["10.0.0.1"]);
+    assert_eq!(green.service_import("shop", "web"), None);
+    let created = json!({ "action": "status", "created": true });
+    let status = invoke(&function, &created).await.response.expect("a status").to_string();
+    assert!(status.contains(r#""name":"green","namespace":"clusterset.shop-set""#), "{status}");
 }
 
 /// Imports without a record of their cluster would be those of an unfamiliar Cloud Map.

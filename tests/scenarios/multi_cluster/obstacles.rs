@@ -16,7 +16,7 @@ use super::{
     CLUSTER_ID, Members, exported, imported, in_full, obstacle_lines, obstacles, part, pods,
     service, web,
 };
-use crate::fleet::{annotated, give_pods};
+use crate::fleet::{annotated, give_pods, ips, refs};
 use crate::queue::batch_about;
 use crate::run::{purge, report, sync, sync_of, synced};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind};
@@ -209,7 +209,7 @@ async fn importer_that_has_just_not_answered_delays_no_other_change() {
     let (seconds, report) = change("10.0.0.3").await;
     assert_eq!(seconds, 0);
     let detail = &obstacle_lines(&report, "c1")[0].text;
-    assert!(detail.starts_with("it did not answer 0 s ago; it is asked again by its"), "{detail}");
+    assert!(detail.starts_with("it did not answer 0 s ago; a sync of its own asks it"), "{detail}");
 
     advance(Duration::from_mins(6)).await;
     assert!(change("10.0.0.4").await.0 >= 30, "after some minutes it is asked again");
@@ -290,6 +290,27 @@ async fn losses_of_both_passes_of_a_run_are_one_loss_for_the_guard() {
     assert_eq!((judged.state, judged.loss, judged.instances), (GuardState::Held, 8, 8));
     let web = "c0 10.0.0.1:8080 10.0.0.2:8080, c2 10.2.0.1:8080 10.2.0.2:8080";
     assert_eq!(imported(&many.clusters[1], "web"), web);
+}
+
+/// One endpoint goes while as many as the guard would hold are in a cluster that does not answer.
+#[tokio::test(start_paused = true)]
+async fn cluster_that_is_silent_holds_no_loss_of_another() {
+    let silent = kubernetes::FaultKind::Slow(Duration::from_mins(10));
+    let refusing = kubernetes::FaultKind::Status(503);
+    for kind in [silent, refusing] {
+        let many = Many::start(3, &["shop"], &[("GUARD_MINIMUM", "4")]).await;
+        for (index, network) in [(0, "10.0.0"), (2, "10.2.0")] {
+            exported(&many.clusters[index], web(), &refs(&ips(network, 1..=4)));
+        }
+        many.converge().await;
+        many.clusters[2].fail(kubernetes::Fault::always("/", kind));
+        pods(&many.clusters[0], "web", &refs(&ips("10.0.0", 1..=3)));
+
+        let report = sync(&many.function).await;
+
+        let web = imported(&many.clusters[1], "web");
+        assert_eq!(web.matches(":8080").count(), 7, "{web}\n{report}");
+    }
 }
 
 /// As many as are read at once send a byte every two seconds.

@@ -64,6 +64,7 @@ impl World {
         let importers = members.iter().zip(&self.objects);
         let all = importers.map(|((member, arn), objects)| {
             let guard = GuardedRun {
+                may_read_more: false,
                 cluster: arn,
                 guard: Guard::default(),
                 extent: Extent::Everything,
@@ -73,7 +74,7 @@ impl World {
             let of_records = Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Exports };
             let importing = Importing {
                 kubernetes: &self.kubernetes,
-                owner: &self.owner,
+                owner_label: &self.owner,
                 importer: Importer { member, owner: &of_records, name_policy: None },
                 objects,
                 writes: false,
@@ -92,7 +93,7 @@ impl World {
 fn without_imports() -> Objects {
     let namespaces = NAMESPACES.map(|name| json!({"metadata": {"name": name}}));
     let mut objects = Objects::default();
-    objects.declares_slice_objects = true;
+    objects.crd_has_slice_objects = true;
     objects.add_list(Kind::Namespace, namespaces.to_vec());
     objects
 }

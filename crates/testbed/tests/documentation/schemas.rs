@@ -64,7 +64,7 @@ fn payload() -> Value {
         for field in known {
             let schema = match *field {
                 "action" => json!({"const": action}),
-                "confirm" | "created" | "fresh" => json!({"type": "boolean"}),
+                "clusterset" | "confirm" | "created" | "fresh" => json!({"type": "boolean"}),
                 _ => json!({"type": "string", "minLength": 1}),
             };
             properties.insert((*field).to_owned(), schema);

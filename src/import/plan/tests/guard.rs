@@ -29,7 +29,7 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
 fn run(cluster: &ClusterArn) -> GuardedRun<'_> {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
     let extent = Extent::Everything;
-    GuardedRun { cluster, guard, extent, now: at(0) }
+    GuardedRun { cluster, guard, extent, may_read_more: false, now: at(0) }
 }
 
 fn blue() -> ClusterArn {
@@ -139,13 +139,15 @@ fn loss_without_a_place_for_its_note_stays_until_a_person_confirms() {
 }
 
 #[test]
-fn part_that_could_not_be_read_adds_to_a_loss_and_removes_no_note() {
+fn part_that_a_second_pass_may_read_adds_to_a_loss_and_an_unread_one_removes_no_note() {
     let blue = blue();
     let none = BTreeMap::new();
     let mut all = imports(&[("a", 4, 3, false), ("b", 4, 0, false)]);
     all.get_mut(&named("b")).expect("it").unread = 4;
-    let judged = run(&blue).judge(&all, &none);
-    assert_eq!(state(&judged), Some(GuardState::HeldUntilRead));
+    for (may_read_more, expected) in [(true, Some(GuardState::HeldUntilRead)), (false, None)] {
+        let judged = GuardedRun { may_read_more, ..run(&blue) }.judge(&all, &none);
+        assert_eq!(state(&judged), expected);
+    }
     all.get_mut(&named("a")).expect("it").loss.lost = 0;
     let judged = run(&blue).judge(&all, &none);
     assert_eq!(state(&judged), None);

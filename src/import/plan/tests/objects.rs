@@ -296,7 +296,7 @@ fn failed_change_is_shown_in_the_status_until_it_succeeds() {
 #[test]
 fn field_that_the_crd_does_not_declare_is_not_written() {
     let mut world = web();
-    world.declares_slice_objects = false;
+    world.crd_has_slice_objects = false;
     let mut cluster = after(&world);
     assert_eq!(cluster.object(Kind::ServiceImport)["status"]["endpointSliceObjects"], json!(null));
     assert_snapshot!(web().synced(&mut cluster), @"~ ServiceImport web status: Ready True/Ready, from blue, green");

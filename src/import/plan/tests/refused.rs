@@ -9,8 +9,8 @@ use super::cluster::Cluster;
 use super::world::{World, after, failed, slices};
 use crate::import::plan::change::Content;
 use crate::import::plan::{
-    Change, FailedWrite, Kind, Stage, Write, as_exported, changed_fields, noted_fields,
-    noted_server, refused_fields,
+    Change, FailedWrite, Kind, Stage, Write, changed_fields, noted_fields, noted_server,
+    refused_fields, with_exported_values,
 };
 use crate::model::{InternalTrafficPolicy, OptionalField, RefusedField, SessionAffinity};
 
@@ -213,7 +213,9 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
         value: String::new(),
         is_changed: false,
     };
-    let [labels] = &as_exported(vec![labels], world.merged_mut())[..] else { panic!("one field") };
+    let [labels] = &with_exported_values(vec![labels], world.merged_mut())[..] else {
+        panic!("one field")
+    };
     let labels = labels.clone();
     world.refused = of_service.into_iter().chain([labels]).collect();
     let cluster = after(&world);
@@ -356,10 +358,10 @@ fn new_service_asks_for_the_ips_of_the_import_and_for_fewer_if_they_are_refused(
     world = world.exported("green", "10.0.0.1");
     let first = after(&world);
     let ips = first.object(Kind::ServiceImport)["spec"]["ips"].clone();
-    for (kept_ips, same) in [(usize::MAX, 2), (1, 1), (0, 0)] {
+    for (max_kept_ips, same) in [(usize::MAX, 2), (1, 1), (0, 0)] {
         let mut cluster = first.clone();
         cluster.objects.retain(|(kind, _), _| *kind != Kind::Service);
-        let world = World { kept_ips, ..world.clone() };
+        let world = World { max_kept_ips, ..world.clone() };
         let plan = world.synced(&mut cluster);
         let after = cluster.object(Kind::ServiceImport)["spec"]["ips"].clone();
         let kept = (0..2).filter(|index| after[index] == ips[index]).count();

@@ -25,14 +25,14 @@ pub struct World {
     pub importer: ClusterId,
     pub available: Vec<Family>,
     pub refused: BTreeSet<RefusedField>,
-    pub declares_slice_objects: bool,
+    pub crd_has_slice_objects: bool,
     pub service: ServiceRef,
     pub namespace: NamespaceState,
     pub merged: Option<ClustersetService>,
     pub sources: Sources,
     pub failures: Vec<FailedWrite>,
     pub note: NoteChange,
-    pub kept_ips: usize,
+    pub max_kept_ips: usize,
     pub now: Timestamp,
 }
 
@@ -53,14 +53,14 @@ impl World {
             importer: cluster("blue"),
             available: BOTH.to_vec(),
             refused: BTreeSet::new(),
-            declares_slice_objects: true,
+            crd_has_slice_objects: true,
             service,
             namespace: NamespaceState::Active,
             merged: Some(merged),
             sources: Sources { is_complete: true, is_read: true, ..Sources::default() },
             failures: Vec::new(),
             note: NoteChange::Keep,
-            kept_ips: usize::MAX,
+            max_kept_ips: usize::MAX,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
         }
     }
@@ -145,7 +145,7 @@ impl World {
             available: &self.available,
             refused: &self.refused,
             server: Some("1.32"),
-            declares_slice_objects: self.declares_slice_objects,
+            crd_has_slice_objects: self.crd_has_slice_objects,
             service: &self.service,
             namespace: self.namespace,
             merged: self.merged.as_ref(),
@@ -153,7 +153,7 @@ impl World {
             present,
             failures: &self.failures,
             note: &self.note,
-            kept_ips: self.kept_ips,
+            max_kept_ips: self.max_kept_ips,
             now: self.now,
         }
     }

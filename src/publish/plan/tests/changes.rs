@@ -86,7 +86,7 @@ fn what_each_change_is() {
         let loses = change.losing_service().map(|it| format!(", {it} loses one"));
         let words = [missing, loses].into_iter().flatten().collect::<String>();
         let stage = change.stage();
-        let difference = change.difference();
+        let difference = change.count_difference();
         format!("{change}: {stage:?}, {difference}{registration}{words}")
     });
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"

@@ -264,7 +264,7 @@ fn hostname_that_repeats_its_namespace_is_remarked_in_dns_only() {
         let reasons = plan.held_back.iter().map(|line| line.reason.to_string());
         reasons.collect::<Vec<_>>().join("\n")
     };
-    assert_snapshot!(remark("dns/web.dns"), @"the hostname ends in the namespace's name, so DNS has it as web.dns.dns: hostname: web makes it web.dns");
+    assert_snapshot!(remark("dns/web.dns"), @"the hostname ends in the namespace's name, so DNS has it as web.dns.dns; hostname: web makes it web.dns");
     assert_eq!(remark("dns/web.DNS"), remark("dns/web.dns"));
     for place in ["http/web.http", "dns/web", "dns/webdns", "dns/dns.web"] {
         assert_eq!(remark(place), "", "{place}");

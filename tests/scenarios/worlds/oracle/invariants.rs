@@ -192,11 +192,12 @@ impl Ledger {
                     continue;
                 }
                 let seen = endpoints(cluster, service, false).into_iter();
-                // Records of one family take no address of the other one.
+                // Records of one family take no address of the other one, and records of both no endpoint of one.
                 let records = registry.get(&key).and_then(|it| it.records.as_deref());
                 let addresses = seen.flat_map(|it| match records {
                     Some([RecordType::A]) => [it.v4, None],
                     Some([RecordType::Aaaa]) => [None, it.v6],
+                    Some([_, _]) if it.v4.is_none() || it.v6.is_none() => [None, None],
                     _ => [it.v4, it.v6],
                 });
                 let addresses: BTreeSet<String> = addresses.flatten().collect();
