@@ -18,7 +18,7 @@ use super::escape::{Output, code_block, escape, escape_for_terminal, escape_line
 use super::markdown::{MarkdownPage, cell};
 use cloud_map_sync::actions::{doctor, explain, status};
 use cloud_map_sync::model::GuardState;
-use cloud_map_sync::report::{ClusterReport, Mode, Report, ServiceReport};
+use cloud_map_sync::report::{ClusterReport, GuardReport, Mode, Report, ServiceReport};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -83,11 +83,17 @@ impl<T: DeserializeOwned> FunctionAnswer<T> {
 }
 
 impl FunctionAnswer<Report> {
-    /// Whether the guard holds a loss that a confirmation carries out.
-    pub fn is_held(&self) -> bool {
-        use GuardState::{Held, HeldByFullSync, HeldUntilRead};
-        let mut guards = self.parsed.clusters.iter().flat_map(ClusterReport::guards);
-        guards.any(|guard| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead))
+    /// Returns the ARNs of the clusters in which a confirmation carries something out.
+    pub fn clusters_to_confirm(&self) -> Vec<&str> {
+        let clusters = self.parsed.clusters.iter().filter(|cluster| needs_confirmation(cluster));
+        clusters.map(|cluster| cluster.cluster.as_str()).collect()
+    }
+
+    /// Whether the run made changes, or would make some. An incomplete plan may have changes, too.
+    pub fn has_changes(&self) -> bool {
+        let Report { counts, clusters, .. } = &self.parsed;
+        let mut clustersets = clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
+        counts.changes() > 0 || clustersets.any(|clusterset| clusterset.count_made() > 0)
     }
 
     /// The number of Services, endpoints, exports and imports that are held back.
@@ -101,16 +107,24 @@ impl FunctionAnswer<Report> {
 
     /// Returns the exit code. For a plan it shows whether there are changes, for a sync whether they were made.
     pub fn code(&self) -> Code {
-        let Report { mode, ok, counts, .. } = self.parsed;
-        let mut clustersets =
-            self.parsed.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
-        let changes_imports = clustersets.any(|clusterset| clusterset.count_made() > 0);
+        let Report { mode, ok, .. } = self.parsed;
         match mode {
             _ if !ok => Code::Error,
-            Mode::Plan | Mode::DryRun if counts.changes() > 0 || changes_imports => Code::Changes,
+            Mode::Plan | Mode::DryRun if self.has_changes() => Code::Changes,
             Mode::Sync | Mode::Plan | Mode::DryRun => Code::InStep,
         }
     }
+}
+
+/// Whether the guard holds a loss in the cluster, or its imports do not know their Cloud Map. A confirmation carries
+/// out the loss, and takes the Cloud Map for that of the imports.
+fn needs_confirmation(cluster: &ClusterReport) -> bool {
+    use GuardState::{Held, HeldByFullSync, HeldUntilRead};
+    let holds_loss =
+        |guard: &GuardReport| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead);
+    let mut clusterset_lines = cluster.multi_cluster.iter().flat_map(|part| &part.lines);
+    cluster.guards().any(holds_loss)
+        || clusterset_lines.any(|line| line.code == "UnfamiliarRegistry")
 }
 
 /// Reads an answer to `verb` from a file with its JSON; `-` is the standard input.
@@ -351,13 +365,26 @@ mod tests {
                 "services": [], "detail": "20 of 30 endpoints stay",
             })
         };
-        for (state, is_held) in [("held", true), ("held-until-read", true), ("lifted", false)] {
+        for (state, to_confirm) in
+            [("held", vec!["blue"]), ("held-until-read", vec!["blue"]), ("lifted", vec![])]
+        {
             let cluster = json!({ "cluster": "blue", "multiCluster": { "guard": guard(state) } });
             let plan = json!({ "mode": "plan", "ok": true, "whole": true, "clusters": [cluster], "counts": {} });
             let plan = FunctionAnswer::<Report>::read(plan).expect("a report");
-            assert_eq!(plan.is_held(), is_held, "{state}");
+            assert_eq!(plan.clusters_to_confirm(), to_confirm, "{state}");
             let page = MarkdownPage(&plan.parsed).to_string();
             assert!(page.contains("20 of 30 endpoints stay"), "{page}");
+        }
+    }
+
+    #[test]
+    fn unfamiliar_cloud_map_can_be_confirmed_and_another_obstacle_cannot() {
+        for (code, to_confirm) in [("UnfamiliarRegistry", vec!["blue"]), ("NoIdentity", vec![])] {
+            let line = json!({ "sign": "!", "code": code, "text": "why", "outcome": "kept_out" });
+            let cluster = json!({ "cluster": "blue", "multiCluster": { "lines": [line] } });
+            let plan = json!({ "mode": "plan", "ok": false, "whole": true, "clusters": [cluster], "counts": {} });
+            let plan = FunctionAnswer::<Report>::read(plan).expect("a report");
+            assert_eq!(plan.clusters_to_confirm(), to_confirm, "{code}");
         }
     }
 

@@ -34,7 +34,7 @@ pub enum Verb {
     Sync(RunArguments),
     /// Adopt instances of other owners that have the address of a Service's endpoint
     Adopt(Adopt),
-    /// Carry out the removals that the guard against mass deletion holds
+    /// Carry out the removals that the guard against mass deletion holds, or accept an unfamiliar Cloud Map
     Confirm(Approved),
     /// Deregister all instances of one cluster
     Purge(Purge),
@@ -146,6 +146,9 @@ pub struct Purge {
     /// Only the Cloud Map of this account and Region; default: every Cloud Map in the settings
     #[arg(long, value_name = "ACCOUNT/REGION")]
     pub registry: Option<String>,
+    /// Only the exports and imports of the cluster; the instances of its annotated Services stay
+    #[arg(long)]
+    pub clusterset: bool,
     /// The cluster, the function and the output.
     #[command(flatten)]
     pub approved: Approved,

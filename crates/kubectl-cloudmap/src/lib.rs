@@ -142,7 +142,9 @@ async fn status(shown: ShownArguments) -> Result<Code, Error> {
     let answer: FunctionAnswer<actions::status::Status> = FunctionAnswer::read(value)?;
     let status = &answer.parsed;
     let is_empty = status.registries.iter().all(|registry| registry.services.is_empty());
-    if let Some(name) = shown.name.filter(|_| is_empty && status.ok) {
+    // An answer that was cut has no services, so the name may exist.
+    let is_complete = status.ok && status.cut.is_none();
+    if let Some(name) = shown.name.filter(|_| is_empty && is_complete) {
         return Err(format!(
             "no Cloud Map service is named {name}; without a name, status lists all of them"
         )
@@ -196,19 +198,20 @@ async fn adopt(adopt: Adopt) -> Result<Code, Error> {
         return carry_out(&output, plan).await;
     }
     let planned = run_and_print::<Report>(&output, &plan).await?;
-    if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
+    let action = "adopt these instances";
+    if !planned.has_changes() || !read_approval(&planned.parsed, action, "yes")? {
         return Ok(planned.code());
     }
     carry_out(&output, plan).await
 }
 
-async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
+async fn purge(Purge { registry, clusterset, approved: purge }: Purge) -> Result<Code, Error> {
     let context = purge.whole.context.clone();
     let scope = scope::resolve(&purge.whole.into())?;
     if let Some(context) = context.filter(|_| !scope.is_one_cluster()) {
         return Err(scope::Error::NoRegion(context).into());
     }
-    let mut plan = FunctionRequest { registry, ..FunctionRequest::new("purge", scope) };
+    let mut plan = FunctionRequest { registry, clusterset, ..FunctionRequest::new("purge", scope) };
     if purge.yes {
         return carry_out(&purge.output, plan).await;
     }
@@ -216,14 +219,15 @@ async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error
     // Another cluster may have the same name, so the word to type is the ARN of the planned cluster.
     let arn =
         planned.parsed.clusters.first().map(|cluster| cluster.cluster.clone()).unwrap_or_default();
-    if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
+    let action = "deregister these instances";
+    if !planned.has_changes() || !read_approval(&planned.parsed, action, &arn)? {
         return Ok(planned.code());
     }
     plan.scope.cluster = Some(arn);
     carry_out(&purge.output, plan).await
 }
 
-/// Carries out the loss that the guard holds.
+/// Carries out the loss that the guard holds, and takes an unfamiliar Cloud Map for that of the imports.
 async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let scope = scope::resolve(&confirm.whole.into())?;
     let command = FunctionRequest::new("confirm", scope.clone());
@@ -232,16 +236,24 @@ async fn confirm(confirm: Approved) -> Result<Code, Error> {
     }
     let plan = FunctionRequest::new("plan", scope);
     let planned = run_and_print::<Report>(&confirm.output, &plan).await?;
-    if !planned.is_held() {
-        eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
+    let to_confirm = planned.clusters_to_confirm();
+    if !to_confirm.iter().any(|cluster| plan.scope.includes(cluster)) {
+        eprintln!("{NOTHING_TO_CONFIRM}");
+        for cluster in to_confirm {
+            eprintln!("another cluster has: confirm it with --cluster {cluster}");
+        }
         return Ok(planned.code());
     }
-    if !read_approval("sync this cluster and carry out the loss", "yes")? {
-        // The plan does not count the held removals as changes, but a confirmation would make them.
+    let action = "sync this cluster and carry out what is held";
+    if !read_approval(&planned.parsed, action, "yes")? {
+        // The plan does not count what is held as changes, but a confirmation would make them.
         return Ok(if planned.code() == Code::Error { Code::Error } else { Code::Changes });
     }
     carry_out(&confirm.output, command).await
 }
+
+const NOTHING_TO_CONFIRM: &str =
+    "this cluster has no held loss and no unfamiliar Cloud Map, so there is nothing to confirm";
 
 /// Carries out a plan by the field `confirm`. The action `confirm` does not have this field: it always carries out.
 async fn carry_out(output: &OutputArguments, plan: FunctionRequest) -> Result<Code, Error> {
@@ -249,8 +261,12 @@ async fn carry_out(output: &OutputArguments, plan: FunctionRequest) -> Result<Co
     Ok(run_and_print::<Report>(output, command).await?.code())
 }
 
-/// Reads a word from the terminal, and returns whether it approves the action, which it does if it is `word`.
-fn read_approval(action: &str, word: &str) -> Result<bool, Error> {
+/// Reads a word from the terminal, and returns whether it approves the plan, which it does if it is `word`. An
+/// incomplete plan can be approved, too.
+fn read_approval(planned: &Report, action: &str, word: &str) -> Result<bool, Error> {
+    if !planned.ok {
+        eprintln!("the plan is incomplete: see the lines with !");
+    }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         eprintln!("nothing was changed; approve with --yes");
         return Ok(false);

@@ -28,7 +28,7 @@ pub enum Error {
     File { path: PathBuf, source: std::io::Error },
     #[error("{} is no YAML", .path.display())]
     Yaml { path: PathBuf, source: Box<serde_saphyr::Error> },
-    #[error("Service {name} of {} has a field of another type than the API", .path.display())]
+    #[error("Service {name} of {} has a field whose type differs from the API's", .path.display())]
     Service { path: PathBuf, name: String, source: serde_json::Error },
 }
 
@@ -60,7 +60,12 @@ impl ManifestVerdicts {
         self.objects > 0 && self.services.iter().all(|service| service.problems.is_empty())
     }
 
-    fn read(&mut self, text: &str, path: &Path, reading: &AnnotationSettings) -> Result<(), Error> {
+    fn read(
+        &mut self,
+        text: &str,
+        path: &Path,
+        settings: &AnnotationSettings,
+    ) -> Result<(), Error> {
         // Without a snippet an error is one line.
         let options = serde_saphyr::options! { with_snippet: false };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
@@ -69,7 +74,7 @@ impl ManifestVerdicts {
             documents.iter().enumerate().filter(|(_, document)| !document.is_null())
         {
             let position = || format!("document {} of {}", index + 1, path.display());
-            self.add(document, &position, path, reading)?;
+            self.add(document, &position, path, settings)?;
         }
         Ok(())
     }
@@ -81,12 +86,14 @@ impl ManifestVerdicts {
         object: &Value,
         position: &dyn Fn() -> String,
         path: &Path,
-        reading: &AnnotationSettings,
+        settings: &AnnotationSettings,
     ) -> Result<(), Error> {
         let (Some(version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str())
         else {
-            let unread =
-                format!("{} is no Kubernetes object, with apiVersion and kind", position());
+            let unread = format!(
+                "{} has no apiVersion or no kind, so it is no Kubernetes object",
+                position()
+            );
             self.unread.push(escape(&unread, Output::Terminal));
             return Ok(());
         };
@@ -95,7 +102,7 @@ impl ManifestVerdicts {
         {
             for (index, item) in items.iter().enumerate() {
                 let position = || format!("item {} of {}", index + 1, position());
-                self.add(&with_kind(item, version, item_kind), &position, path, reading)?;
+                self.add(&with_kind(item, version, item_kind), &position, path, settings)?;
             }
             return Ok(());
         }
@@ -109,7 +116,7 @@ impl ManifestVerdicts {
             let name = name_of(object);
             Error::Service { path: path.to_owned(), name, source }
         })?;
-        self.services.extend(judge_service(&service, object, reading));
+        self.services.extend(judge_service(&service, object, settings));
         Ok(())
     }
 }
@@ -145,11 +152,11 @@ impl Display for ManifestVerdicts {
 /// Returns an error if a file cannot be read, is no YAML, or has a Service with a field of another type than in the
 /// API.
 pub fn judge(arguments: &Validate) -> Result<ManifestVerdicts, Error> {
-    let reading = AnnotationSettings { prefix: arguments.prefix.clone(), default_namespace: None };
+    let settings = AnnotationSettings { prefix: arguments.prefix.clone(), default_namespace: None };
     let mut judged = ManifestVerdicts::default();
     for path in &arguments.filenames {
         let text = read_text(path).map_err(|source| Error::File { path: path.clone(), source })?;
-        judged.read(&text, path, &reading)?;
+        judged.read(&text, path, &settings)?;
     }
     Ok(judged)
 }
@@ -183,9 +190,9 @@ fn parse(object: &Value) -> serde_json::Result<Service> {
 fn judge_service(
     service: &Service,
     object: &Value,
-    reading: &AnnotationSettings,
+    settings: &AnnotationSettings,
 ) -> Option<JudgedService> {
-    let published = services::annotated(service, reading)?;
+    let published = services::annotated(service, settings)?;
     let mut problems: Vec<String> = match &published.claims {
         Ok(claims) => {
             claims.ports.iter().filter_map(|port| missing_port(&published, port)).collect()
@@ -193,7 +200,7 @@ fn judge_service(
         Err(mistakes) => mistakes.iter().map(ToString::to_string).collect(),
     };
     if !is_headless(service) {
-        problems.push("it is not headless (clusterIP: None), so it is ignored".to_owned());
+        problems.push("it is ignored, since it is not headless: set clusterIP: None".to_owned());
     }
     let namespace =
         object["metadata"]["namespace"].as_str().map(|namespace| format!("{namespace}/"));
@@ -202,8 +209,8 @@ fn judge_service(
     let escaped = |lines: Vec<String>| -> Vec<String> {
         lines.iter().map(|line| escape(line, Output::Terminal)).collect()
     };
-    let mut notes = unknown_keys(service, &reading.prefix);
-    notes.extend(repeated_namespaces(service, &published, &reading.prefix));
+    let mut notes = unknown_keys(service, &settings.prefix);
+    notes.extend(repeated_namespaces(service, &published, &settings.prefix));
     Some(JudgedService { name, problems: escaped(problems), notes: escaped(notes) })
 }
 
@@ -228,7 +235,7 @@ fn repeated_namespaces(
         .iter()
         .filter(|_| is_annotated)
         .filter_map(|name| RepeatedNamespace::of(name.as_str(), namespace));
-    repeated.map(|repeated| format!("if {namespace} is a DNS namespace, {repeated}")).collect()
+    repeated.map(|repeated| repeated.describe_if_dns()).collect()
 }
 
 /// Returns a remark on each annotation that has the prefix but that the function does not read.
@@ -256,10 +263,10 @@ mod tests {
     use super::*;
 
     fn judged(text: &str) -> ManifestVerdicts {
-        let reading =
+        let settings =
             AnnotationSettings { prefix: "cloudmap.controller/".into(), default_namespace: None };
         let mut judged = ManifestVerdicts::default();
-        judged.read(text, Path::new("web.yaml"), &reading).expect("readable");
+        judged.read(text, Path::new("web.yaml"), &settings).expect("readable");
         judged
     }
 
@@ -301,7 +308,7 @@ items:
         ! shop/api: annotation cloudmap.controller/ttl is "a minute": it must be whole seconds from 0 to 2147483647
         ~ shop/api: the function reads no annotation cloudmap.controller/hostnames
         ! cart: port https is not a port of the Service
-        ! cart: it is not headless (clusterIP: None), so it is ignored
+        ! cart: it is ignored, since it is not headless: set clusterIP: None
         ~ not judged: 1 apps/v1 Deployment
         3 annotated, 2 with mistakes
         "#);
@@ -319,7 +326,7 @@ items:
             assert!(judged.is_valid(), "{judged}");
             join(&judged.services[0].notes, "; ")
         };
-        insta::assert_snapshot!(notes("web.shop.local", "shop.local"), @"if shop.local is a DNS namespace, the hostname ends in the namespace's name, so DNS has it as web.shop.local.shop.local: hostname: web makes it web.shop.local");
+        insta::assert_snapshot!(notes("web.shop.local", "shop.local"), @"the hostname ends in the namespace's name: if shop.local is a DNS namespace, DNS has it as web.shop.local.shop.local; hostname: web makes it web.shop.local");
         for (hostname, namespace) in
             [("web", "shop.local"), ("web.shop.local", "ns-abcdefghijklmnop")]
         {
@@ -346,8 +353,8 @@ items:
             (
                 "---\nkind: Service\n---\n[a]\n",
                 false,
-                "~ not read: document 1 of web.yaml is no Kubernetes object, with apiVersion and kind\n\
-                 ~ not read: document 2 of web.yaml is no Kubernetes object, with apiVersion and kind\n\
+                "~ not read: document 1 of web.yaml has no apiVersion or no kind, so it is no Kubernetes object\n\
+                 ~ not read: document 2 of web.yaml has no apiVersion or no kind, so it is no Kubernetes object\n\
                  ! no Kubernetes object was read\n",
             ),
         ] {
@@ -358,16 +365,16 @@ items:
 
     #[test]
     fn manifest_that_cannot_be_read_names_its_file() {
-        let reading =
+        let settings =
             AnnotationSettings { prefix: "cloudmap.controller/".into(), default_namespace: None };
         for (text, expected) in [
             ("a: [", "web.yaml is no YAML"),
             (
                 "{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {a/b: 1}}, spec: {}}",
-                "Service web of web.yaml has a field of another type than the API",
+                "Service web of web.yaml has a field whose type differs from the API's",
             ),
         ] {
-            let read = ManifestVerdicts::default().read(text, Path::new("web.yaml"), &reading);
+            let read = ManifestVerdicts::default().read(text, Path::new("web.yaml"), &settings);
             let refused = read.expect_err("refused");
             assert_eq!(refused.to_string(), expected);
         }

@@ -61,6 +61,9 @@ pub struct FunctionRequest {
     pub owner: Option<String>,
     /// The Cloud Map to purge, as `ACCOUNT/REGION`. `None` for every Cloud Map in the settings.
     pub registry: Option<String>,
+    /// Whether a purge removes only the exports and imports of the cluster.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub clusterset: bool,
     /// Whether to carry out the plan.
     #[serde(skip_serializing_if = "Not::not")]
     pub confirm: bool,
@@ -336,11 +339,12 @@ mod tests {
         let registry = Some("111122223333/eu-central-1".to_owned());
         let purge = FunctionRequest {
             registry,
+            clusterset: true,
             confirm: true,
             ..FunctionRequest::new("purge", blue.clone())
         };
         let purge = read(&purge);
-        assert!(purge.registry.is_some());
+        assert!(purge.registry.is_some() && purge.only_clusterset);
         assert_eq!((purge.scope.to_string().as_str(), purge.is_confirmed), ("blue", true));
         assert_eq!(read(&FunctionRequest::new("confirm", blue.clone())).scope.to_string(), "blue");
         let created = |created| {

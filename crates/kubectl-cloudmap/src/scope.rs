@@ -146,6 +146,14 @@ impl RequestedScope {
             self.cluster.as_deref().is_some_and(|cluster| ClusterArn::parse(cluster).is_some());
         is_arn || self.region.is_some()
     }
+
+    /// Whether a cluster of a report, by its ARN, is in the scope. The plan of one cluster also has the other clusters
+    /// whose imports it would change, holds, or could not read.
+    pub fn includes(&self, arn: &str) -> bool {
+        let Some(cluster) = &self.cluster else { return true };
+        let parsed = ClusterArn::parse(arn);
+        cluster == arn || parsed.is_some_and(|parsed| parsed.name() == cluster)
+    }
 }
 
 impl fmt::Display for RequestedScope {

@@ -10,10 +10,10 @@ use super::answer::{Code, write};
 use super::arguments::{AwaitedState, Wait};
 use super::escape::{Output, escape};
 use super::request::{FunctionRequest, LONGEST_RUN};
-use super::{Error, ask, scope};
+use super::{Error, RequestedScope, ask, scope};
 use cloud_map_sync::error::chain;
 use cloud_map_sync::model::Line;
-use cloud_map_sync::report::{Report, count};
+use cloud_map_sync::report::{MultiClusterReport, Report, count};
 
 /// The time between two plans.
 const BETWEEN_PLANS: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
     let plan = async || Ok::<_, Error>(ask::<Report>(&aws, &command).await?.parsed);
     let mut progress = WaitProgress::new(state);
     if let Ok(first) = timeout_at(end_of_first, plan()).await {
-        progress.record_plan(&first?);
+        progress.record_plan(&first?, &command.scope);
     }
     while !progress.is_reached {
         sleep(BETWEEN_PLANS.min(end.saturating_duration_since(Instant::now()))).await;
@@ -43,7 +43,7 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
             break;
         }
         match timeout_at(end, plan()).await {
-            Ok(Ok(report)) => progress.record_plan(&report),
+            Ok(Ok(report)) => progress.record_plan(&report, &command.scope),
             Ok(Err(error)) => progress.record_error(&error),
             Err(_) => break,
         }
@@ -59,7 +59,7 @@ struct WaitProgress {
     is_reached: bool,
     /// The last plan. `None` before the first plan.
     last: Option<PlannedService>,
-    /// Whether any plan showed the Service, or an instance of it.
+    /// Whether any plan showed the Service, an instance of it, or an obstacle.
     is_known: bool,
     /// The error of the last plan. `None` if it succeeded.
     error: Option<String>,
@@ -70,8 +70,8 @@ impl WaitProgress {
         Self { state, is_reached: false, last: None, is_known: false, error: None }
     }
 
-    fn record_plan(&mut self, report: &Report) {
-        let service = PlannedService::of(report);
+    fn record_plan(&mut self, report: &Report, scope: &RequestedScope) {
+        let service = PlannedService::of(report, scope);
         self.is_known |= service.is_known;
         self.is_reached = service.has_reached(self.state);
         self.last = Some(service);
@@ -110,19 +110,23 @@ struct PlannedService {
     change_count: usize,
     /// The reasons for held-back requests, for held losses, and for failed reads.
     obstacles: Vec<String>,
-    /// Whether the Service has a name or a line with a reason, or the cluster could not be read.
+    /// The reasons for which the cluster is kept out of its clusterset. They hide exported instances of the Service, but
+    /// keep no annotated name from being registered.
+    clusterset_obstacles: Vec<String>,
+    /// Whether the Service has a name, a line with a reason, or an obstacle.
     is_known: bool,
 }
 
 impl PlannedService {
-    fn of(report: &Report) -> Self {
+    fn of(report: &Report, scope: &RequestedScope) -> Self {
         let mut planned = Self::default();
-        for cluster in &report.clusters {
-            planned.is_known |= !cluster.services.is_empty()
-                || cluster.lines.iter().any(Line::has_reason)
-                || cluster.error.is_some();
+        for cluster in report.clusters.iter().filter(|cluster| scope.includes(&cluster.cluster)) {
+            planned.is_known |=
+                !cluster.services.is_empty() || cluster.lines.iter().any(Line::has_reason);
             planned.obstacles.extend(cluster.error.clone());
             planned.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
+            let clusterset = cluster.multi_cluster.iter();
+            planned.clusterset_obstacles.extend(clusterset.flat_map(obstacles_in_clusterset));
             for line in cluster.all_lines() {
                 if line.is_change() {
                     planned.change_count += 1;
@@ -134,13 +138,31 @@ impl PlannedService {
                 planned.registered.push((service.place(), service.unchanged));
             }
         }
+        planned.is_known |=
+            !planned.obstacles.is_empty() || !planned.clusterset_obstacles.is_empty();
         planned
     }
 
     fn has_reached(&self, state: AwaitedState) -> bool {
         let is_settled = self.change_count == 0 && self.obstacles.is_empty();
-        is_settled && (state == AwaitedState::Registered) != self.registered.is_empty()
+        is_settled
+            && match state {
+                AwaitedState::Registered => !self.registered.is_empty(),
+                AwaitedState::Empty => {
+                    self.registered.is_empty() && self.clusterset_obstacles.is_empty()
+                }
+            }
     }
+}
+
+/// The codes of the obstacles that concern imports only. No instance of the Service depends on them.
+const IMPORT_OBSTACLES: [&str; 2] = ["OtherOwner", "Policy"];
+
+/// Returns the lines because of which a plan may lack exported instances.
+fn obstacles_in_clusterset(part: &MultiClusterReport) -> impl Iterator<Item = String> {
+    let obstacles = part.lines.iter().filter(|line| line.is_obstacle() || line.is_unfinished());
+    let obstacles = obstacles.filter(|line| !IMPORT_OBSTACLES.contains(&&*line.code));
+    obstacles.map(Line::to_string)
 }
 
 impl Display for PlannedService {
@@ -156,7 +178,7 @@ impl Display for PlannedService {
         if self.change_count > 0 {
             parts.push(format!("{} to make", count(self.change_count, "change")));
         }
-        parts.extend(self.obstacles.iter().cloned());
+        parts.extend(self.obstacles.iter().chain(&self.clusterset_obstacles).cloned());
         f.write_str(&parts.join("; "))
     }
 }
@@ -175,8 +197,36 @@ mod tests {
         serde_json::from_value(report).expect("a report")
     }
 
+    fn blue() -> RequestedScope {
+        RequestedScope { cluster: Some("blue".to_owned()), ..RequestedScope::default() }
+    }
+
     fn seen(services: &Value, error: Option<&str>) -> PlannedService {
-        PlannedService::of(&report(services, error))
+        PlannedService::of(&report(services, error), &blue())
+    }
+
+    #[test]
+    fn service_is_not_empty_while_an_obstacle_may_hide_its_exported_instances() {
+        let line = |code: &str, outcome: &str| json!({"sign": "!", "code": code, "text": "why", "outcome": outcome});
+        for (cluster, line, obstacle) in [
+            ("blue", line("Unreadable", "unread"), "; ! not read   why"),
+            ("blue", line("NoIdentity", "held_back"), "; ! obstacle   (NoIdentity): why"),
+            ("blue", line("ClusterIdTaken", "kept_out"), "; ! held back  (ClusterIdTaken): why"),
+            ("blue", line("Policy", "held_back"), ""),
+            ("blue", line("OtherOwner", "held_back"), ""),
+            ("blue", line("stale", "remark"), ""),
+            ("green", line("Unreadable", "unread"), ""),
+        ] {
+            let text = line.to_string();
+            let part = serde_json::from_value(json!({"lines": [line]})).expect("a part");
+            let mut report = report(&json!([]), None);
+            report.clusters[0].cluster = cluster.to_owned();
+            report.clusters[0].multi_cluster = Some(part);
+            let seen = PlannedService::of(&report, &blue());
+            assert_eq!(seen.to_string(), format!("no instance is registered{obstacle}"), "{text}");
+            assert_eq!(seen.has_reached(AwaitedState::Empty), obstacle.is_empty(), "{text}");
+            assert_eq!(seen.is_known, !obstacle.is_empty(), "{text}");
+        }
     }
 
     #[test]
@@ -222,7 +272,7 @@ mod tests {
         let after_plans = |plans: &[Value]| {
             let mut progress = WaitProgress::new(AwaitedState::Empty);
             for services in plans {
-                progress.record_plan(&report(services, None));
+                progress.record_plan(&report(services, None), &blue());
             }
             (progress.is_reached, progress.to_string())
         };

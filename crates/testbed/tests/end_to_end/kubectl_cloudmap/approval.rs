@@ -2,9 +2,10 @@
 
 use serde_json::json;
 
-use super::terminal::{Terminal, with_function};
+use super::terminal::{self, Terminal, answering, deploy, with_function};
 use crate::lambda::Lambda;
 use crate::world::World;
+use testbed::Sandbox;
 use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// The function with one pod of `web` registered, and a person before it.
@@ -84,6 +85,10 @@ async fn a_terminal_has_colours_and_progress_and_no_color_takes_the_colours_away
     assert!(plain.contains("    = 1 unchanged\r\n") && plain.contains(progress), "{plain:?}");
 }
 
+const UNAPPROVED: &str = "nothing was changed; approve with --yes\n";
+const NOTHING_TO_CONFIRM: &str =
+    "this cluster has no held loss and no unfamiliar Cloud Map, so there is nothing to confirm\n";
+
 #[tokio::test]
 async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     let (world, blue, _lambda, terminal) = in_step(&[("GUARD_MINIMUM", "1")]).await;
@@ -91,8 +96,11 @@ async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     blue.pods("shop", "cart", &[Pod::new("cart-a", "10.0.2.1")]);
     assert_eq!(terminal.run("sync -A").await.code, Some(0));
     let nothing = terminal.run("confirm").await;
-    let said = "the guard holds no loss in this cluster, so there is nothing to confirm\n";
-    assert_eq!((nothing.code, nothing.errors.as_str()), (Some(0), said), "{nothing:?}");
+    assert_eq!(
+        (nothing.code, nothing.errors.as_str()),
+        (Some(0), NOTHING_TO_CONFIRM),
+        "{nothing:?}"
+    );
     blue.delete_service("shop", "web");
     blue.delete_service("shop", "cart");
 
@@ -107,6 +115,50 @@ async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     assert!(confirmed.output.contains("2 deregistered"), "{confirmed:?}");
     assert!(world.addresses("prod", "cart").is_empty());
     world.assert_that_the_ecs_task_is_unchanged();
+}
+
+#[tokio::test]
+async fn confirmation_is_of_what_the_planned_cluster_holds() {
+    let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
+    let green = sandbox.cluster_arn("green");
+    let guard = json!({
+        "state": "held", "loss": 20, "instances": 30, "share": 50, "minimum": 10, "needsOperator": false,
+        "services": [], "detail": "20 of 30 endpoints stay",
+    });
+    let mut plan = terminal::in_step();
+    plan["clusters"] = json!([{"cluster": green, "multiCluster": {"guard": guard}}]);
+    deploy(&sandbox, &[], answering(Ok(plan)));
+    let terminal = Terminal::new(&sandbox, &["blue", "green"]);
+    let of_green = format!("another cluster has: confirm it with --cluster {green}\n");
+    let nothing = format!("{NOTHING_TO_CONFIRM}{of_green}");
+    for (words, code, errors) in [
+        ("confirm", 0, nothing.as_str()),
+        ("confirm --cluster blue", 0, nothing.as_str()),
+        ("confirm --cluster green", 2, UNAPPROVED),
+        ("confirm --context green", 2, UNAPPROVED),
+    ] {
+        let printed = terminal.run(words).await;
+        assert_eq!((printed.code, printed.errors.as_str()), (Some(code), errors), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn incomplete_plan_can_be_approved_if_it_has_changes() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let mut unchanged = terminal::in_step();
+    unchanged["ok"] = json!(false);
+    unchanged["clusters"] = json!([{"cluster": sandbox.cluster_arn("blue")}]);
+    let mut changed = unchanged.clone();
+    changed["counts"] = json!({"adopted": 1, "deregistered": 1, "failed": 1});
+    let incomplete = format!("the plan is incomplete: see the lines with !\n{UNAPPROVED}");
+    let terminal = Terminal::new(&sandbox, &["blue"]);
+    for (plan, errors) in [(changed, incomplete.as_str()), (unchanged, "")] {
+        deploy(&sandbox, &[], answering(Ok(plan)));
+        for words in ["adopt -n shop", "purge --cluster blue"] {
+            let printed = terminal.run(words).await;
+            assert_eq!((printed.code, printed.errors.as_str()), (Some(1), errors), "{words}");
+        }
+    }
 }
 
 /// A kubeconfig of eksctl for a cluster of the same name as ours.

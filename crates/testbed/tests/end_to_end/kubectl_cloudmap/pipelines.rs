@@ -121,7 +121,8 @@ async fn error_after_the_first_answer_does_not_end_a_wait() {
     deploy(&sandbox, &[], failing);
     let terminal = Terminal::new(&sandbox, &["blue"]);
 
-    let wait = terminal.run("wait svc/web -n shop --for registered --timeout 1m").await;
+    let wait = "wait svc/web -n shop --cluster blue --for registered --timeout 1m";
+    let wait = terminal.run(wait).await;
 
     assert_eq!((wait.code, wait.output.as_str()), (Some(0), "1 registered under prod/web\n"));
 }
@@ -158,6 +159,21 @@ async fn status_of_one_name_or_namespace_leaves_the_rest_out() {
         terminal.run("explain service/web -n shop -o name").await.output,
         "prod.local/web\n"
     );
+}
+
+#[tokio::test]
+async fn status_that_was_cut_does_not_say_that_a_name_is_missing() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let cut = "9000 services: 1 this cluster; the status is too large";
+    let answer = json!({
+        "ok": true, "owner": "cloud-map-sync", "clusters": [], "registries": [], "cut": cut,
+    });
+    deploy(&sandbox, &[], answering(Ok(answer)));
+
+    let status = Terminal::new(&sandbox, &["blue"]).run("status shop/web").await;
+
+    assert_eq!((status.code, status.errors.as_str()), (Some(0), ""), "{status:?}");
+    assert_eq!(status.output, format!("{cut}\n"));
 }
 
 #[tokio::test]
