@@ -122,8 +122,7 @@ impl Invocation<'_> {
         let mut reports = if affected.is_empty() { empty } else { affected };
         if let Some(first) = reports.first_mut() {
             first.lines.extend(warnings.into_iter().map(Line::warning));
-            first.counts.imported =
-                multi_cluster.as_ref().map_or(0, MultiClusterReport::count_made);
+            multi_cluster.iter().for_each(|report| first.counts.add_multi_cluster(report));
             first.multi_cluster = multi_cluster;
         }
         Report::new(self.mode, reports)

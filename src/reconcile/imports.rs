@@ -168,4 +168,5 @@ impl From<&sources::Stale> for Line {
     }
 }
 
-const UNREAD: &str = "Cloud Map services with imported endpoints could not be read, so no endpoint leaves the imports";
+const UNREAD: &str =
+    "Cloud Map services could not be read, so the endpoints imported from them stay";

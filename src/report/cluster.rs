@@ -381,6 +381,9 @@ counts! {
     failed: "failed";
     /// Changes that were not attempted.
     undone: "not done";
+    /// Changes of imports and of conditions that were not made, and reads of clustersets that failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    unfinished: "not done in clusters";
     /// Clusters that could not be read.
     unreadable: "cluster(s) not read";
 }
@@ -395,6 +398,12 @@ impl Counts {
         }
         report.all_lines().for_each(|line| counts.add_line(line));
         counts
+    }
+
+    /// Adds the exports and imports of a cluster.
+    pub fn add_multi_cluster(&mut self, report: &MultiClusterReport) {
+        self.imported += report.count_made();
+        self.unfinished += report.count_unfinished();
     }
 
     fn add_line(&mut self, line: &Line) {
@@ -451,6 +460,16 @@ pub(super) fn is_zero(count: &usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn import_that_could_not_be_written_is_in_the_sentence() {
+        let error = "it is refused".to_owned();
+        let line = Line::new('~', "update", String::new(), Outcome::Failed { error });
+        let report = MultiClusterReport { lines: vec![line], ..MultiClusterReport::default() };
+        let mut counts = Counts { unchanged: 40, ..Counts::default() };
+        counts.add_multi_cluster(&report);
+        assert_eq!(counts.to_string(), "40 unchanged, 1 not done in clusters");
+    }
 
     #[test]
     fn report_with_lines_of_another_run_keeps_counts_without_lines() {

@@ -138,13 +138,14 @@ fn add_report(
     report: MultiClusterReport,
 ) {
     if let Some(cluster_report) = reports.get_mut(&index) {
-        cluster_report.counts.imported = report.count_made();
+        cluster_report.counts.add_multi_cluster(&report);
         cluster_report.counts.held_back += usize::from(report.is_frozen());
         cluster_report.multi_cluster = Some(report);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
         let unreadable = usize::from(report.cluster_id.is_none() && report.has_failed());
-        let counts = Counts { imported: report.count_made(), unreadable, ..Counts::default() };
+        let mut counts = Counts { unreadable, ..Counts::default() };
+        counts.add_multi_cluster(&report);
         let multi_cluster = Some(report);
         let cluster_report =
             ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
