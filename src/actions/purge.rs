@@ -122,7 +122,9 @@ impl Invocation<'_> {
         let mut reports = if affected.is_empty() { empty } else { affected };
         if let Some(first) = reports.first_mut() {
             first.lines.extend(warnings.into_iter().map(Line::warning));
-            multi_cluster.iter().for_each(|report| first.counts.add_multi_cluster(report));
+            if let Some(report) = &multi_cluster {
+                first.counts.add_multi_cluster(report);
+            }
             first.multi_cluster = multi_cluster;
         }
         Report::new(self.mode, reports)

@@ -1,6 +1,8 @@
 //! The setting `CLUSTERS`: the EKS clusters, their roles, and the account and Region of their Cloud Map. Also the
 //! setting `MULTI_CLUSTER`: whether the exports of a cluster are published, and the exports of its clusterset imported.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::parameter_store::{SCHEME, Text};
@@ -294,6 +296,28 @@ pub fn stale_after_warning(stale_after: SignedDuration, period: SignedDuration) 
             period.as_mins()
         )
     })
+}
+
+/// Returns a warning about each member that uses the Cloud Map of an earlier one by another role. The function takes it
+/// for another Cloud Map, so the two clusters are not members of one clusterset for it: their exports reach each other
+/// by Cloud Map alone, as those of another function's clusters.
+pub fn registry_role_warnings<'a>(members: impl Iterator<Item = &'a Cluster>) -> Vec<String> {
+    let mut first_users: BTreeMap<(&str, Option<&str>), &Cluster> = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for cluster in members {
+        let Some(account) = cluster.registry_account() else { continue };
+        let registry = (account, cluster.registry_region.as_deref());
+        let first = first_users.entry(registry).or_insert(cluster);
+        if first.registry_role != cluster.registry_role {
+            let Cluster { arn, .. } = cluster;
+            warnings.push(format!(
+                "{arn} and {} use the Cloud Map of account {account} by different roles, so changes of one reach the \
+                 imports of the other only through Cloud Map: give both the same registryRoleArn and externalId",
+                first.arn
+            ));
+        }
+    }
+    warnings
 }
 
 #[cfg(test)]

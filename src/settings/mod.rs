@@ -118,12 +118,14 @@ impl Settings {
     /// Returns warnings about settings that have no effect or contradict each other.
     pub fn warnings(&self) -> Vec<String> {
         let guard = self.rules.guard;
-        let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
+        let takes_part = |cluster: &Cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
         let stale = clusters::stale_after_warning(self.stale_clusters_after, guard.period);
         let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
         let unpaged =
             self.clusters.iter().all(|cluster| !cluster.pages_on_fault).then(|| UNPAGED.to_owned());
-        guard.mismatch().into_iter().chain(stale).chain(unpaged).collect()
+        let members = self.clusters.iter().filter(|cluster| takes_part(cluster));
+        let roles = clusters::registry_role_warnings(members);
+        guard.mismatch().into_iter().chain(stale).chain(unpaged).chain(roles).collect()
     }
 }
 

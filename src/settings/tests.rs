@@ -98,6 +98,25 @@ fn heartbeats_that_a_slow_schedule_writes_too_seldom_are_a_warning() {
     insta::assert_snapshot!(warnings("15", "export").join("\n"), @"STALE_CLUSTERS_AFTER (20m) and SCHEDULE_MINUTES (15) do not go together: clusters are reported as stale between two full syncs; set it to at least twice the longest schedule of the clusterset");
 }
 
+/// The function would take it for two Cloud Maps.
+#[test]
+fn members_that_use_one_cloud_map_by_different_roles_are_a_warning() {
+    let registry = "arn:aws:iam::444455556666:role/registry";
+    let warnings = |part: &str, external_id: &str| {
+        let cluster = |name: &str, id: &str| {
+            format!(
+                r#"{{"cluster": "{name}", "registryRoleArn": "{registry}", "externalId": "{id}"}}"#
+            )
+        };
+        let clusters = format!("[{}, {}]", cluster("blue", "x"), cluster("green", external_id));
+        read(&[("CLUSTERS", &clusters), ("MULTI_CLUSTER", part)]).expect("valid").warnings()
+    };
+    for (part, external_id) in [("on", "x"), ("off", "y")] {
+        assert_eq!(warnings(part, external_id), Vec::<String>::new(), "{part} {external_id}");
+    }
+    insta::assert_snapshot!(warnings("on", "y").join("\n"), @"arn:aws:eks:eu-central-1:111122223333:cluster/green and arn:aws:eks:eu-central-1:111122223333:cluster/blue use the Cloud Map of account 444455556666 by different roles, so changes of one reach the imports of the other only through Cloud Map: give both the same registryRoleArn and externalId");
+}
+
 #[test]
 fn clusters_of_which_none_pages_are_a_warning_and_all_page() {
     let settings = |clusters: &str| read(&[("CLUSTERS", clusters)]).expect("valid");
