@@ -27,7 +27,7 @@ struct Words {
     losing_object: &'static str,
     /// The noun for the parts that could not be read, such as "Cloud Map services".
     unread: &'static str,
-    /// The clause for a Service or import that is gone, such as "which is not in the cluster".
+    /// The clause for a Service or import that is gone, such as "which no cluster exports any more".
     absent: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl LossSubject {
                 noun: "instances",
                 losing_object: "Service",
                 unread: "Cloud Map services",
-                absent: "which is not in the cluster",
+                absent: "which is gone or not published any more",
             },
             Self::Endpoints => Words {
                 noun: "imported endpoints",

@@ -97,11 +97,11 @@ impl CloudMapService {
         self.registered_by.len() > 1 || self.registered_by.iter().any(other)
     }
 
-    /// Returns the command with which a person deletes it.
+    /// Returns the command with which a person deletes it. It has the ARN, since Cloud Map finds a service in a shared
+    /// namespace by that alone.
     pub fn delete_command(&self) -> String {
         let region = self.arn.split(':').nth(3).unwrap_or_default();
-        let id = self.arn.rsplit('/').next().unwrap_or_default();
-        format!("aws servicediscovery delete-service --region {region} --id {id}")
+        format!("aws servicediscovery delete-service --region {region} --id {}", self.arn)
     }
 
     /// Whether the service has the tag of this owner. Without the tag it is never changed.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::doctor::fleet;
 use crate::fleet::{Fleet, annotated, attributes, web_of};
 use crate::run::{converge, converged, sync};
-use testbed::ROLE_ARN;
 use testbed::cloud_map::{Fault, FaultKind, RecordType};
 use testbed::function::invoke;
 use testbed::kubernetes::{Headless, Pod};
+use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
 async fn explain(fleet: &Fleet, service: &str) -> Explanation {
     let command = json!({"action": "explain", "namespace": "shop", "service": service});
@@ -213,7 +213,8 @@ async fn status_of_what_was_created_has_empty_services_with_our_tag() {
     let services = created["registries"][0]["services"].as_array().expect("services");
     let [web] = services.as_slice() else { panic!("{created}") };
     let id = fleet.cloud_map.service_id("prod.local", "web");
-    let delete = format!("aws servicediscovery delete-service --region eu-central-1 --id {id}");
+    let arn = format!("arn:aws:servicediscovery:{REGION}:{ACCOUNT}:service/{id}");
+    let delete = format!("aws servicediscovery delete-service --region {REGION} --id {arn}");
     assert_eq!((&web["name"], &web["delete"]), (&json!("web"), &json!(delete)));
     // A call for each that has our description, and none for the others.
     assert_eq!(fleet.cloud_map.count("ListTagsForResource"), 2);
@@ -247,7 +248,7 @@ async fn leaving_for_good_removes_all_that_was_created_and_nothing_else() {
     for service in left {
         let command = service["delete"].as_str().expect("a command");
         assert!(command.starts_with("aws servicediscovery delete-service"), "{command}");
-        fleet.cloud_map.remove_service(command.rsplit(' ').next().expect("an id"));
+        fleet.cloud_map.remove_service(command.rsplit('/').next().expect("an id"));
     }
     let left = status(&fleet, created).await;
     assert_eq!((&left["ok"], &left["registries"][0]["services"]), (&json!(true), &json!([])));

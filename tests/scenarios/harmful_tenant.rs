@@ -8,7 +8,7 @@ use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::{Fleet, annotated, ips};
 use crate::logged::invoke_logged;
 use crate::run::{converge, converged, held_back, plan, said_of, sync};
 use testbed::cloud_map::{NamespaceKind, ServiceKind};
@@ -202,6 +202,32 @@ async fn instances_beyond_the_limits_of_a_name_and_of_a_service_are_one_line_a_n
     for name in ["a", "b", "c", "d", "e"] {
         assert_eq!(registered(&report).get(name), first.get(name), "{name}");
     }
+}
+
+/// Six names with 820 instances each are below the limit of the Service, and the pods of a rollout would be above it.
+#[tokio::test]
+async fn rollout_past_the_limit_of_a_service_takes_nothing_from_its_last_names() {
+    let fleet = Fleet::start().await;
+    let ports: Vec<String> = (1..=20).map(|port| format!("p-{port}")).collect();
+    let service = Headless::new("shop", "web").claim("a,b,c,d,e,f", "prod");
+    let service = service.annotate("cloudmap.controller/port", &ports.join(","));
+    let service =
+        (1..=20).fold(service, |service, port| service.port(&format!("p-{port}"), 8000 + port));
+    fleet.service(service);
+    let pods = |count: usize| {
+        let pods = ips("10.0.1", 1..=count).into_iter();
+        let pods = pods.map(|address| Pod::new(&format!("pod-{address}"), &address));
+        fleet.cluster.pods("shop", "web", &pods.collect::<Vec<_>>());
+    };
+    fleet.cloud_map.adjust(|behaviour| behaviour.instances_per_namespace = 10_000);
+    pods(41);
+    let function = converged(&fleet).await;
+    pods(49);
+
+    let report = plan(&function).await;
+
+    assert_eq!(report.counts.deregistered, 0, "{:?}", report.counts);
+    assert_eq!(report.counts.registered, 80, "{:?}", report.counts);
 }
 
 #[tokio::test]

@@ -239,9 +239,10 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
             *services.entry(place.clone()).or_default() += 1;
         }
     }
-    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    // Several namespaces may have one name.
+    let mut namespaces: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for (place, count) in &services {
-        *namespaces.entry(&place.namespace).or_default() += count;
+        *namespaces.entry((&place.key.namespace, &place.namespace)).or_default() += count;
     }
     let service = services.iter().max_by_key(|(_, count)| **count);
     let service = service.map(|(place, count)| Peak {
@@ -251,7 +252,7 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
         is_fixed: true,
     });
     let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-    let namespace = namespace.map(|(name, count)| Peak {
+    let namespace = namespace.map(|((_, name), count)| Peak {
         of: name.to_owned(),
         count,
         quota: DEFAULT_NAMESPACE_QUOTA,

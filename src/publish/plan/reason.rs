@@ -167,7 +167,8 @@ pub enum Reason {
     UpdateRefused(String),
     /// SRV records and Route 53 health checks need a port, and no annotation sets it.
     #[error(
-        "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
+        "{needed_by} need a port: the Service has {ports} ports, so {}",
+        if *ports == 0 { "add one to it" } else { "name one with the port annotation" }
     )]
     PortNeeded {
         /// The feature that needs it, in the plural.

@@ -80,7 +80,9 @@ fn request(change: &Change, observation: &Observation) -> Option<String> {
         Change::Register { place, instance, attributes }
         | Change::Rewrite { place, instance, attributes, .. } => {
             let service = observation.registry.services.get(&place.key)?;
-            let mut parts = vec!["RegisterInstance", &service.arn, instance];
+            // A service that was created again may have its former ARN.
+            let settings = format!("{} {:?}", service.kind, service.health_check);
+            let mut parts = vec!["RegisterInstance", &service.arn, &settings, instance];
             for (key, value) in attributes {
                 parts.extend([key, value]);
             }

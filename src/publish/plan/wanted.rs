@@ -214,8 +214,12 @@ impl<'a> WantedInstances<'a> {
     }
 }
 
-/// The largest number of instances of the holder under `key` by the limits of the function: the limit of the Service,
-/// less the instances under the names before `key` in the annotation, and at most the limit of a name.
+/// The largest number of instances of the holder under `key` by the limits of the function. The limit of the Service is
+/// divided among the names that it holds: each has room for its registered instances, and the rest is for new instances
+/// in the order of the annotation. The limit of a name is the most.
+///
+/// Say ten names have 500 pods each, and a rollout adds 125 pods. If the first names took all that they want, the last
+/// ones would lose the pods that are registered there.
 fn function_limit(
     observation: &Observation,
     key: &ServiceKey,
@@ -223,22 +227,27 @@ fn function_limit(
     template: InstanceTemplate<'_>,
 ) -> (usize, MaximumSource) {
     let claims = template.claims;
-    let mut remaining = INSTANCES_OF_SERVICE;
+    let mut limit = INSTANCES_OF_SERVICE;
     if claims.names.len() > INSTANCES_OF_SERVICE / INSTANCES_OF_NAME {
-        for name in &claims.names {
-            match observation.key(holder, &claims.namespace, name) {
-                Ok(before) if before != *key => {
-                    let existing = observation.registry.services.get(&before);
-                    let kind = existing.map_or(template.kind, |service| service.kind);
-                    let template = InstanceTemplate { kind, ..template };
-                    remaining = remaining.saturating_sub(template.most_instances());
-                }
-                _ => break,
-            }
+        let keys = claims.names.iter();
+        let keys = keys.filter_map(|name| observation.key(holder, &claims.namespace, name).ok());
+        let held: Vec<ServiceKey> =
+            keys.filter(|key| observation.holders.holds(key, holder)).collect();
+        let registered = |key: &ServiceKey| {
+            observation.count_marked(key).get(holder).copied().unwrap_or_default()
+        };
+        let all_registered: usize = held.iter().map(registered).sum();
+        let mut free = INSTANCES_OF_SERVICE.saturating_sub(all_registered);
+        for before in held.iter().take_while(|before| *before != key) {
+            let existing = observation.registry.services.get(before);
+            let kind = existing.map_or(template.kind, |service| service.kind);
+            let wanted = InstanceTemplate { kind, ..template }.most_instances();
+            free = free.saturating_sub(wanted.saturating_sub(registered(before)));
         }
+        limit = registered(key) + free;
     }
-    if remaining < INSTANCES_OF_NAME {
-        (remaining, MaximumSource::LimitPerService)
+    if limit < INSTANCES_OF_NAME {
+        (limit, MaximumSource::LimitPerService)
     } else {
         (INSTANCES_OF_NAME, MaximumSource::LimitPerName)
     }

@@ -7,7 +7,7 @@ use super::world::{
     Kubernetes, World, foreign, of_other_cluster, ours, own, pod, pods, service, with,
 };
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, Endpoint};
+use crate::model::{Attributes, CloudMapService, Endpoint, NamespaceKind, ServiceKey};
 use crate::publish::plan::{Peak, Policy, Rules, ServiceLimit, peaks};
 
 /// The changes of a sync under these limits.
@@ -163,11 +163,16 @@ fn instance_with_a_note_is_displaced_last() {
 
 #[test]
 fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
-    let world = World::of(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
+    let mut world = World::of(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
         .http("web", [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
         .http("cart", [])
         .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
-        .dns("web", [("c", foreign("10.0.0.1"))]);
+        .dns("web", [("c", foreign("10.0.0.1"))])
+        .namespace("ns-twin", "http", NamespaceKind::Http);
+    // Another namespace of the name has a quota of its own.
+    let in_twin = ServiceKey { namespace: "ns-twin".into(), name: "other".into() };
+    let other = CloudMapService { instance_count: 2, ..CloudMapService::default() };
+    world.0.registry.services.insert(in_twin, other);
     let peaks: Vec<(String, usize, usize, bool)> = peaks(&world.0, &world.plan())
         .into_iter()
         .map(|Peak { of, count, quota, is_fixed }| (of, count, quota, is_fixed))

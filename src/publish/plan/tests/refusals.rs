@@ -1,7 +1,7 @@
 //! The changes that Cloud Map has refused for good, and when they are sent again.
 
-use super::world::{HTTP, NOW, World, ours, pods, service};
-use crate::model::{Attributes, Selection, SignedDuration, Timestamp};
+use super::world::{A, HTTP, NOW, World, ours, pods, service};
+use crate::model::{Attributes, CloudMapService, Selection, SignedDuration, Timestamp};
 use crate::publish::plan::{Change, Reason, Refusals};
 
 fn refused() -> Reason {
@@ -65,8 +65,12 @@ fn request_is_sent_again_after_ten_minutes_or_if_it_differs() {
     });
     let later = NOW + minutes(1);
     assert_eq!(count_remembered(&refusals, &changes, &with_instance, later), 2, "another instance");
-    let created_again = world.clone().with("http/web", |service| service.arn.push('x'));
-    assert_eq!(count_remembered(&refusals, &changes, &created_again, later), 0, "another service");
+    let created_again: [fn(&mut CloudMapService); 2] =
+        [|service| service.arn.push('x'), |service| service.kind = A];
+    for change in created_again {
+        let world = world.clone().with("http/web", change);
+        assert_eq!(count_remembered(&refusals, &changes, &world, later), 0, "another service");
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn misfit() -> World {
 
 #[test]
 fn empty_service_of_ours_whose_records_fit_no_endpoint_gets_none() {
-    assert_snapshot!(misfit().planned(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: it is empty, so delete it: aws servicediscovery delete-service --region eu-central-1 --id srv-web; the next sync then creates it with A records (RecordTypeMismatch)");
+    assert_snapshot!(misfit().planned(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: it is empty, so delete it: aws servicediscovery delete-service --region eu-central-1 --id arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-web; the next sync then creates it with A records (RecordTypeMismatch)");
     let young = service("shop/young", "dns/web").created(200);
     let planned = misfit().service(young).planned();
     assert!(planned.contains("shop/web dns/web: this Cloud Map service"), "{planned}");

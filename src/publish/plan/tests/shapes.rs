@@ -193,7 +193,7 @@ fn srv_records_take_the_only_port_of_the_service() {
     assert_snapshot!(ports(&[("", 80)], &[("", 8080)]), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)");
     assert_snapshot!(ports(&[("http", 80), ("grpc", 90)], &[("http", 8080), ("grpc", 9090)]), @"! shop/web dns/web: SRV records need a port: the Service has 2 ports, so name one with the port annotation (PortNeeded)");
-    assert_snapshot!(ports(&[], &[]), @"! shop/web dns/web: SRV records need a port: the Service has 0 ports, so name one with the port annotation (PortNeeded)");
+    assert_snapshot!(ports(&[], &[]), @"! shop/web dns/web: SRV records need a port: the Service has 0 ports, so add one to it (PortNeeded)");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
 fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let shops = || shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let world = unread(shops(), "http/a", 3);
-    assert_snapshot!(world.planned(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); these instances stay until a full sync has read these Cloud Map services (Guard)");
+    assert_snapshot!(world.planned(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is gone or not published any more, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); these instances stay until a full sync has read these Cloud Map services (Guard)");
     // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
     let text = notes(&noted);
