@@ -392,9 +392,12 @@ impl View<'_> {
                 && (!now.is_empty() || stood.is_empty() || self.is_handed_on(key));
         }
         if !self.has_room(key, 1) {
-            // What is new takes the places of what goes, by `create-only` nothing, and nothing that stands gives way.
+            // What is new takes the places of what goes, by `create-only` nothing, by `upsert-only` nothing that another
+            // Service left, and nothing that stands gives way.
+            let own = stood_of.get(NAMES[number]).map_or(0, BTreeSet::len);
             let places = match self.world.settings.policy {
                 "create-only" => wanted.intersection(stood).count(),
+                "upsert-only" => own.saturating_sub(stays),
                 _ => stood.len() - stays,
             };
             return now.intersection(&wanted).count() >= wanted.len().min(places)
