@@ -1,5 +1,5 @@
-//! The age of drift: the endpoints whose changes runs of this process left undone, each with the time of the first such
-//! run. Only the metrics use it. No decision depends on it, and a new process starts empty.
+//! The age of drift: the endpoints with a change that a run of this process failed to make, each with the time of the
+//! first such run. Only the metrics use it. No decision depends on it, and a new process starts empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};

@@ -199,11 +199,12 @@ impl<'a> Members<'a> {
         records.is_some_and(|records| records.id_owner.as_ref() == Some(owner))
     }
 
-    /// Whether this run has written the cluster record of a member, which the registry does not show yet.
+    /// Whether this run has written the cluster record of a member, or in a plan would write it, and the registry does
+    /// not show it yet.
     ///
-    /// Say the services of a Cloud Map were deleted, and a person confirms it for the clusters of one function. The
-    /// records of another function's clusters are missing, too, and come back once it is confirmed there. This run
-    /// takes nothing of them out of present imports, so they do not lose their IPs.
+    /// Say all services of a Cloud Map were deleted, and a person confirmed this for one function. The records of another
+    /// function's clusters return once it is confirmed for that function, too. This run leaves the parts of those
+    /// clusters in the imports, so the imports keep their IPs.
     fn is_accepted_now(&self, member: &Member, owner: &Owner) -> bool {
         self.read.written_or_planned.contains(&member.cluster)
             && !self.shows_own_record(member, owner)

@@ -179,7 +179,7 @@ impl JoinedCluster<'_> {
     }
 
     /// Returns whether the cluster has imports of ours. This is unknown if the run found none and did not read all
-    /// imports.
+    /// imports. A cluster that does not import counts as one without imports.
     pub(super) fn present_imports(&self) -> PresentImports {
         match &self.objects {
             Some(objects) if objects.has_imports(&self.owner) => PresentImports::Present,
@@ -189,9 +189,9 @@ impl JoinedCluster<'_> {
         }
     }
 
-    /// Whether the cluster holds the record of its id, which its first full sync writes. Before that it is unknown
-    /// whether AWS's controller runs there, and the next run would take a Cloud Map without the record for the wrong
-    /// one.
+    /// Whether the cluster record in Cloud Map names this cluster as the owner of its id. The first full sync of the
+    /// cluster writes the record. Nothing is imported before: it is unknown whether AWS's controller runs there, and the
+    /// next run would find imports but no record, and take this for the wrong Cloud Map.
     pub fn is_member(&self, members: &sources::Members<'_>) -> bool {
         members.owner_of_id(&self.member.cluster) == Some(&self.owner_of_records())
     }

@@ -204,7 +204,9 @@ fn parse_arn(
         return Ok(arn);
     }
     if text.starts_with(SCHEME) {
-        return Err(format!("{text:?} references Parameter Store: it must be all of CLUSTERS"));
+        return Err(format!(
+            "{text:?} references Parameter Store: the reference must be the whole value of CLUSTERS"
+        ));
     }
     if !is_cluster_name(text) {
         return Err(format!("{text:?} is neither the name nor the ARN of an EKS cluster"));
@@ -466,7 +468,7 @@ mod tests {
             let error = parse(Some(text)).expect_err("a mistake");
             assert_eq!(
                 error,
-                "\"ssm:/clusters\" references Parameter Store: it must be all of CLUSTERS"
+                "\"ssm:/clusters\" references Parameter Store: the reference must be the whole value of CLUSTERS"
             );
         }
     }

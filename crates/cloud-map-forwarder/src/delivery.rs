@@ -225,7 +225,7 @@ impl Queue {
     /// Sends a message for each of at most `BATCH` scopes.
     ///
     /// # Errors
-    /// Returns an error if SQS confirmed none of the messages.
+    /// Returns an error if the request could not be built or failed as a whole.
     pub async fn send(&self, scopes: &[DueScope]) -> Result<DeliveryOutcome, DeliveryError> {
         let entries = scopes.iter().enumerate().map(|(index, due)| {
             types::SendMessageBatchRequestEntry::builder()

@@ -248,7 +248,7 @@ impl Deployed {
         let hint = match error.as_service_error().and_then(ProvideErrorMetadata::code) {
             Some("ResourceNotFoundException") => "; check --region and --profile",
             Some("AccessDeniedException") => {
-                "; this needs lambda:InvokeFunction, and lambda:GetFunctionConfiguration for --local"
+                "; this needs lambda:InvokeFunction, or with --local lambda:GetFunctionConfiguration"
             }
             _ => "",
         };
@@ -268,7 +268,7 @@ impl fmt::Display for Deployed {
 fn hint(answer: &Value) -> Option<String> {
     let function_release = answer["release"].as_str().filter(|release| *release != RELEASE)?;
     Some(format!(
-        "note: the function's release is {function_release}, and this plugin's is {RELEASE}: with the same one no line is missing"
+        "note: the function's release is {function_release}, and this plugin's is {RELEASE}: some lines may be missing here; install the plugin of the function's release"
     ))
 }
 

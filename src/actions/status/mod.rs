@@ -58,9 +58,7 @@ impl Invocation<'_> {
         let owner = &self.settings.owner_id;
         let description = description(owner);
         read.services.retain(|_, service| {
-            service.description.as_ref() == Some(&description)
-                && service.instance_total() == 0
-                && service.unreadable.is_none()
+            service.description.as_ref() == Some(&description) && service.instance_total() == 0
         });
         let keys = read.services.keys().cloned().collect();
         registry.cloud_map.read_tags(&mut read, &keys).await;
@@ -100,7 +98,8 @@ pub struct RegistryStatus {
     pub registry: Option<String>,
     /// The error of the read.
     pub error: Option<String>,
-    /// The Cloud Map services, except those that contain the records of clustersets.
+    /// The Cloud Map services. Those that contain the records of clustersets are among them only if the status lists
+    /// unused services.
     pub services: Vec<ServiceStatus>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clustersets: Vec<ClustersetStatus>,

@@ -163,8 +163,9 @@ pub struct GuardedRun<'a> {
     pub cluster: &'a ClusterArn,
     pub guard: Guard,
     pub extent: Extent,
-    /// Whether a second pass of the run may read clusters that this pass has not read. Their endpoints then count as
-    /// lost, so that the losses of both passes are one loss. A cluster that no pass reads delays its own part alone.
+    /// Whether a second pass of the run may read clusters that this pass has not read. If so, their endpoints count
+    /// towards the loss of this pass, so that both passes are judged together. If not, an unread cluster affects only
+    /// the verdict on its own part.
     pub may_read_more: bool,
     pub now: Timestamp,
 }
@@ -198,7 +199,7 @@ impl GuardedRun<'_> {
     ) -> Judgement {
         let sum = |count: fn(&Tally) -> usize| tallies.values().map(count).sum();
         let unread = if self.may_read_more { sum(|tally| tally.unread) } else { 0 };
-        // `present` includes unread endpoints, which the limits count separately.
+        // `present` includes unread endpoints. They count separately, and only if a second pass may read them.
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
         let losses = losses.map(|(name, tally)| (name.clone(), tally.loss)).collect();

@@ -70,7 +70,7 @@ pub struct ServiceImport {
     pub ips: Vec<IpAddr>,
     pub status: ImportStatus,
     /// The fields of the spec with a value that this function never writes.
-    pub unknown_fields: Vec<&'static str>,
+    pub unreadable_fields: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -330,11 +330,11 @@ impl ServiceImport {
     pub fn read(object: &Value) -> Self {
         let spec = &object["spec"];
         let status = &object["status"];
-        let mut unknown_fields = Vec::new();
-        let ips: Vec<IpAddr> = field(spec, "ips", &mut unknown_fields).unwrap_or_default();
-        let kind = field(spec, "type", &mut unknown_fields);
-        let ports = field(spec, "ports", &mut unknown_fields);
-        let families = field(spec, "ipFamilies", &mut unknown_fields);
+        let mut unreadable_fields = Vec::new();
+        let ips: Vec<IpAddr> = field(spec, "ips", &mut unreadable_fields).unwrap_or_default();
+        let kind = field(spec, "type", &mut unreadable_fields);
+        let ports = field(spec, "ports", &mut unreadable_fields);
+        let families = field(spec, "ipFamilies", &mut unreadable_fields);
         let by_ips = if ips.is_empty() { ImportType::Headless } else { ImportType::ClusterSetIp };
         let conditions = list(&status["conditions"]);
         Self {
@@ -357,7 +357,7 @@ impl ServiceImport {
                     .collect(),
                 endpoint_slice_objects: read_or_default(&status["endpointSliceObjects"]),
             },
-            unknown_fields,
+            unreadable_fields,
         }
     }
 }

@@ -20,8 +20,8 @@ use crate::model::{
 
 /// The annotation that names the derived Service of ours whose IPs the ServiceImport has.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
-/// The annotations that list the keys of the labels and annotations that came from an export, separated by commas. The
-/// plan removes no other label or annotation.
+/// The annotations that list the keys of the labels and annotations that came from an export, separated by commas. Of
+/// other labels and annotations the plan removes only our own.
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
@@ -63,12 +63,12 @@ pub(super) fn changes(
         return std::iter::once(create).chain(update(ips)).collect();
     };
     let present = present_metadata(&import.metadata, &metadata);
-    // A later change writes the IPs, so they are not compared here.
+    // The same patch gets the IPs when it is sent (`Content::ips`), so they are not compared here.
     let kept = if with_ips.is_some() { import.ips.as_slice() } else { &[] };
     let mut present = json_of(&present, &import.spec, &import.ips);
-    let is_written_later = |field: &str| field == "ips" && with_ips.is_some();
-    for field in import.unknown_fields.iter().filter(|field| !is_written_later(field)) {
-        // Null differs from any value, and from a field that is absent.
+    let is_filled_in = |field: &str| field == "ips" && with_ips.is_some();
+    for field in import.unreadable_fields.iter().filter(|field| !is_filled_in(field)) {
+        // A present value that cannot be read is compared as null, so that the patch replaces or removes it.
         present["spec"][*field] = Value::Null;
     }
     let body = change::difference(&present, &json_of(&metadata, &spec, kept)).unwrap_or_default();
@@ -96,7 +96,7 @@ pub fn note(owner: &OwnerLabel, present: &Present) -> Option<ImportNote> {
 pub(super) fn deletion(input: &PlanInput<'_>) -> Option<Change> {
     let detail = match input.import()?.status.clusters.as_slice() {
         [] => "no cluster exports it".to_owned(),
-        clusters => format!("no cluster exports it, last {}", clusters.join(", ")),
+        clusters => format!("no cluster exports it; the last were {}", clusters.join(", ")),
     };
     Some(Change::deletion(object(input), &detail))
 }
@@ -191,7 +191,7 @@ fn completeness(input: &PlanInput<'_>, service: &ClustersetService) -> String {
     let mut text = "the import is complete".to_owned();
     let left_out = refused::describe(input, service);
     if !left_out.is_empty() {
-        text += ", without what this cluster's API server refuses or changes: ";
+        text += ", except for what this cluster's API server refuses or changes: ";
         text += &left_out.join(", ");
     }
     let has_ip = service.kind == ImportType::ClusterSetIp;

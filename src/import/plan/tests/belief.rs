@@ -102,7 +102,7 @@ fn import_stays_while_one_of_its_clusters_is_unread() {
     - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ~ ServiceImport web status: Ready True/Ready, from red
     ");
-    assert_snapshot!(both().unexported("green").unexported("red").planned(&present), @"- ServiceImport web: no cluster exports it, last red");
+    assert_snapshot!(both().unexported("green").unexported("red").planned(&present), @"- ServiceImport web: no cluster exports it; the last were red");
 }
 
 /// A cluster without a part in the import may have exported the name since.
@@ -118,7 +118,7 @@ fn import_keeps_its_ip_until_all_that_may_export_it_was_read() {
     ~ ServiceImport web status: Ready True/Ready, from 
     ");
     assert_eq!(ended.clone().unread("red").planned(&present), without_endpoints);
-    assert_snapshot!(ended.planned(&present), @"- ServiceImport web: no cluster exports it, last green");
+    assert_snapshot!(ended.planned(&present), @"- ServiceImport web: no cluster exports it; the last were green");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn slice_without_its_label_may_be_of_a_cluster_that_is_not_known() {
     other.sync(&mut present);
     assert_eq!(present.object(Kind::ServiceImport)["spec"]["type"], "ClusterSetIP");
     world.sources.is_complete = true;
-    assert_snapshot!(world.planned(&present), @"- ServiceImport web: no cluster exports it, last green");
+    assert_snapshot!(world.planned(&present), @"- ServiceImport web: no cluster exports it; the last were green");
 }
 
 #[test]

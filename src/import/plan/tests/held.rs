@@ -47,7 +47,7 @@ fn held_import_without_an_export_stays_with_the_part_of_its_own_cluster() {
     let present = after(&world);
     let ended = both().unexported("blue").unexported("green").unexported("red");
     assert_eq!(held(&ended, &present).planned(&present), "nothing");
-    assert_snapshot!(ended.planned(&present), @"- ServiceImport web: no cluster exports it, last blue, green, red");
+    assert_snapshot!(ended.planned(&present), @"- ServiceImport web: no cluster exports it; the last were blue, green, red");
 }
 
 #[test]

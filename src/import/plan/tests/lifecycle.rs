@@ -95,7 +95,7 @@ fn cluster_that_ends_its_export_leaves_last() {
 fn ended_export_deletes_the_import_alone() {
     let mut cluster = after(&web());
     let world = web().unexported("green");
-    assert_snapshot!(world.synced(&mut cluster), @"- ServiceImport web: no cluster exports it, last green");
+    assert_snapshot!(world.synced(&mut cluster), @"- ServiceImport web: no cluster exports it; the last were green");
     cluster.collect_garbage();
     assert_eq!(cluster.objects.len(), 0);
     assert_eq!(world.planned(&cluster), "nothing");
@@ -113,7 +113,7 @@ fn objects_that_the_import_does_not_own_are_deleted_with_it() {
     assert_snapshot!(web().unexported("green").synced(&mut cluster), @"
     - Service derived-isrlchlhrq: no import uses it
     - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out
-    - ServiceImport web: no cluster exports it, last green
+    - ServiceImport web: no cluster exports it; the last were green
     ");
     assert_eq!(cluster.objects.len(), 0);
 }
@@ -226,7 +226,7 @@ fn in_an_excluded_namespace_nothing_is_made_or_changed_and_what_no_cluster_expor
     let empty = World::with_ports("http:80").exported("green", "");
     assert_snapshot!(excluded(empty).planned(&cluster), @"- EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out");
     let ended = excluded(web().unexported("green"));
-    assert_snapshot!(ended.synced(&mut cluster), @"- ServiceImport web: no cluster exports it, last green");
+    assert_snapshot!(ended.synced(&mut cluster), @"- ServiceImport web: no cluster exports it; the last were green");
     assert_snapshot!(ended.synced(&mut cluster), @"
     - Service derived-isrlchlhrq: no import uses it
     - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out

@@ -190,7 +190,7 @@ fn objects_of_another_owner_are_left_alone() {
     // Another number is free.
     assert_snapshot!(web().planned(&foreign(Kind::EndpointSlice)), @"+ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in");
     let gone = web().unexported("green").unexported("blue");
-    assert_snapshot!(gone.planned(&service), @"- ServiceImport web: no cluster exports it, last blue, green");
+    assert_snapshot!(gone.planned(&service), @"- ServiceImport web: no cluster exports it; the last were blue, green");
     assert_snapshot!(gone.planned(&import), @"
     - Service derived-isrlchlhrq: no import uses it
     - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out

@@ -228,7 +228,7 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
     assert_eq!(import["spec"]["trafficDistribution"], "PreferSameZone");
     assert_eq!(import["metadata"]["labels"]["team"], json!(null));
     assert_eq!(import["metadata"]["annotations"]["page"], "1");
-    assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, without what this cluster's API server refuses or changes: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
+    assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, except for what this cluster's API server refuses or changes: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
 }
 
 /// The message of the condition `Ready` after a sync.
@@ -249,7 +249,7 @@ fn refused_hints_are_named_only_if_the_export_asks_for_them() {
     world.refused = [hints].into();
     assert_eq!(message(&world), "the import is complete");
     world.merged_mut().properties.traffic_distribution = Some("PreferClose".to_owned());
-    let expected = "the import is complete, without what this cluster's API server refuses or changes: hints of the \
+    let expected = "the import is complete, except for what this cluster's API server refuses or changes: hints of the \
                     EndpointSlice";
     assert_eq!(message(&world), expected);
 }
