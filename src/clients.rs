@@ -1,6 +1,6 @@
 //! The clients of the outside systems. Those of Cloud Map, by role and Region, and the [`Connection`] to each cluster
-//! are kept for the life of the process; those of EKS and STS are made for each call. All are built from the SDK configuration that is passed in, which
-//! sets the endpoints and the defaults of the credentials and the Region.
+//! are kept for the life of the process; those of EKS and STS are made for each call. All are built from the SDK
+//! configuration that is passed in, which sets the endpoints and the defaults of the credentials and the Region.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -67,8 +67,9 @@ impl Invocation<'_> {
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
     }
 
-    /// Deregisters every instance of this installation for cluster `arn` from `registries`, or only those of its exports
-    /// and its records; in plan mode only reports them. `configured` is the cluster's settings entry, if its own Cloud Map is among `registries`.
+    /// Deregisters every instance of this installation for cluster `arn` from `registries`, or only those of its
+    /// exports and its records; in plan mode only reports them. `configured` is the cluster's settings entry, if its
+    /// own Cloud Map is among `registries`.
     pub async fn purge_all(
         &self,
         arn: &ClusterArn,
@@ -177,7 +178,8 @@ impl Invocation<'_> {
     }
 
     /// Deregisters the instances with this installation's owner id and the cluster's ARN from one Cloud Map, or plans
-    /// it. `only_account`: leaves out the namespaces that other accounts share with this one. Removes the export records before the exported instances, and the cluster record last.
+    /// it. `only_account`: leaves out the namespaces that other accounts share with this one. Removes the export
+    /// records before the exported instances, and the cluster record last.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed completely.

@@ -109,8 +109,8 @@ impl Function {
         Ok(Reply::to_direct(report))
     }
 
-    /// Returns whether EKS has a cluster. Asks with the credentials of the configured cluster. About any other cluster it
-    /// asks with the first role of its account in the settings, or else with the function's own credentials.
+    /// Returns whether EKS has a cluster. Asks with the credentials of the configured cluster. About any other cluster
+    /// it asks with the first role of its account in the settings, or else with the function's own credentials.
     async fn existence(&self, arn: &ClusterArn, deadline: Deadline) -> Existence {
         let role = if let Some(cluster) = self.settings.cluster(arn) {
             cluster.role.as_ref()

@@ -202,9 +202,9 @@ impl<'a> Members<'a> {
     /// Whether this run has written the cluster record of a member, or in a plan would write it, and the registry does
     /// not show it yet.
     ///
-    /// Say all services of a Cloud Map were deleted, and a person confirmed this for one function. The records of another
-    /// function's clusters return once it is confirmed for that function, too. This run leaves the parts of those
-    /// clusters in the imports, so the imports keep their IPs.
+    /// Say all services of a Cloud Map were deleted, and a person confirmed this for one function. The records of
+    /// another function's clusters return once it is confirmed for that function, too. This run leaves the parts of
+    /// those clusters in the imports, so the imports keep their IPs.
     fn is_accepted_now(&self, member: &Member, owner: &Owner) -> bool {
         self.read.written_or_planned.contains(&member.cluster)
             && !self.shows_own_record(member, owner)

@@ -190,8 +190,8 @@ impl JoinedCluster<'_> {
     }
 
     /// Whether the cluster record in Cloud Map names this cluster as the owner of its id. The first full sync of the
-    /// cluster writes the record. Nothing is imported before: it is unknown whether AWS's controller runs there, and the
-    /// next run would find imports but no record, and take this for the wrong Cloud Map.
+    /// cluster writes the record. Nothing is imported before: it is unknown whether AWS's controller runs there, and
+    /// the next run would find imports but no record, and take this for the wrong Cloud Map.
     pub fn is_member(&self, members: &sources::Members<'_>) -> bool {
         members.owner_of_id(&self.member.cluster) == Some(&self.owner_of_records())
     }

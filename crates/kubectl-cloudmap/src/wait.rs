@@ -110,8 +110,8 @@ struct PlannedService {
     change_count: usize,
     /// The reasons for held-back requests, for held losses, and for failed reads.
     obstacles: Vec<String>,
-    /// The reasons for which the cluster is kept out of its clusterset. They hide exported instances of the Service, but
-    /// keep no annotated name from being registered.
+    /// The reasons for which the cluster is kept out of its clusterset. They hide exported instances of the Service,
+    /// but keep no annotated name from being registered.
     clusterset_obstacles: Vec<String>,
     /// Whether the Service has a name, a line with a reason, or an obstacle.
     is_known: bool,

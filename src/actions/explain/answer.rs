@@ -31,8 +31,8 @@ pub struct Explanation {
     pub service: ServiceRef,
     /// The facts and problems of the Service itself.
     pub facts: Vec<Check>,
-    /// The names that the Service claims, other names with instances or a held-back request of the Service, and the name
-    /// of its export.
+    /// The names that the Service claims, other names with instances or a held-back request of the Service, and the
+    /// name of its export.
     pub names: Vec<ExplainedName>,
     /// The export and the import of the Service's name, if the cluster takes part in a clusterset.
     pub clusterset: Option<ClustersetExplanation>,

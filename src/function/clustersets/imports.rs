@@ -35,8 +35,8 @@ impl Imports {
 }
 
 impl Clustersets<'_> {
-    /// Imports the exports of all members into all clusters that take part. `may_read_more`: a second pass of the run may
-    /// read clusters that this pass has not read.
+    /// Imports the exports of all members into all clusters that take part. `may_read_more`: a second pass of the run
+    /// may read clusters that this pass has not read.
     pub(super) async fn import_all(
         &self,
         mut offered: Offered,

@@ -227,8 +227,8 @@ impl SharedRegistry {
         Some(namespaces.filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
-    /// The services of namespaces, as this invocation has read them. If the budget has deferred services to a later run,
-    /// their older reads are included.
+    /// The services of namespaces, as this invocation has read them. If the budget has deferred services to a later
+    /// run, their older reads are included.
     pub(super) fn services_of(&self, namespaces: &BTreeSet<String>) -> Services {
         let mirror = self.memory.mirror();
         if self.budget.has_deferred() {

@@ -172,8 +172,8 @@ impl<'a> NoteChanges<'a> {
         }
     }
 
-    /// Plans a note, or its removal. If the plan deregisters the instance for another Service, the note is planned under
-    /// that Service instead. Returns false if the policy does not allow the change.
+    /// Plans a note, or its removal. If the plan deregisters the instance for another Service, the note is planned
+    /// under that Service instead. Returns false if the policy does not allow the change.
     fn put(
         &self,
         at: &InstanceKey,
