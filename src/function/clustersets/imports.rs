@@ -27,7 +27,7 @@ pub(super) struct Imports {
 
 impl Imports {
     /// Whether the guard holds a loss until a second pass has read more clusters.
-    pub(super) fn await_second_pass(&self) -> bool {
+    pub(super) fn needs_second_pass(&self) -> bool {
         let may_read_more = self.sets.values().any(|set| set.served.may_read_more);
         let mut guards = self.imported.values().filter_map(|imported| imported.guard.as_ref());
         may_read_more && guards.any(|guard| guard.verdict.state == GuardState::HeldUntilRead)
@@ -46,7 +46,7 @@ impl Clustersets<'_> {
         let Self { invocation, registries, selections, .. } = *self;
         let may_not_import = |index| {
             let refused = published.get(&index).and_then(|published| published.as_ref().err());
-            matches!(offered.get(&index), Some(Offer::NoImports))
+            matches!(offered.get(&index), Some(Offer::ImportsForbidden))
                 || refused.is_some_and(Refused::forbids_imports)
         };
         let importers: Vec<(usize, &JoinedCluster<'_>)> =

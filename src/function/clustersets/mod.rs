@@ -113,7 +113,7 @@ impl Function {
         let first = run(&members, &none, Pass { patience, awaits_joins });
         let (synced, late) = tokio::join!(first, joins.collect::<JoinedMembers<'_>>());
         let is_partial = synced.lacks_exports
-            || synced.imports.await_second_pass()
+            || synced.imports.needs_second_pass()
             || late.values().any(Result::is_ok);
         if is_partial {
             let is_early = |index| members.get(&index).is_some_and(Result::is_ok);

@@ -79,7 +79,7 @@ pub enum Offer {
     /// The exports of the cluster. In a sync, it holds its id by a record that this process has read or written.
     Exports(Box<ReadExports>),
     /// The cluster exports nothing, and nothing may be imported into it.
-    NoImports,
+    ImportsForbidden,
 }
 
 type ReadRecords = Option<(Observation, ServiceKey)>;
@@ -95,7 +95,7 @@ impl<'a> Exporting<'a> {
             Purpose::Introduction => self.introduce().await,
         };
         if exported.as_ref().is_err_and(Refused::forbids_imports) {
-            self.offer(Offer::NoImports);
+            self.offer(Offer::ImportsForbidden);
         }
         exported
     }
