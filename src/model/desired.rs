@@ -357,7 +357,7 @@ pub enum Fate {
     ToAdd,
     /// The next sync removes it from the import.
     ToRemove,
-    /// It stays out as intended: its pod is not ready, or is terminating.
+    /// The endpoint is not in the import, since its pod is not ready or is terminating.
     NotReady,
     /// It stays out although it takes traffic.
     LeftOut,

@@ -147,8 +147,8 @@ impl RequestedScope {
         is_arn || self.region.is_some()
     }
 
-    /// Whether a cluster of a report, by its ARN, is in the scope. The plan of one cluster also has the other clusters
-    /// whose imports it would change, holds, or could not read.
+    /// Whether a cluster of a report, given by its ARN, is in the scope. The plan of one cluster also reports other
+    /// clusters: those with imports that the plan changes, holds back, or could not read.
     pub fn includes(&self, arn: &str) -> bool {
         let Some(cluster) = &self.cluster else { return true };
         let parsed = ClusterArn::parse(arn);

@@ -54,6 +54,7 @@ impl Clustersets<'_> {
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         for (index, joined) in &importers {
             let set = sets.entry(self.key(joined)).or_insert_with(|| self.clusterset(joined));
+            set.served.may_read_more = may_read_more;
             let exports = match offered.remove(index) {
                 Some(Offer::Exports(exports)) => Some(*exports),
                 _ => None,
@@ -63,9 +64,6 @@ impl Clustersets<'_> {
         for (_, joined) in &importers {
             let Some(set) = sets.get_mut(&self.key(joined)) else { continue };
             set.add_parts(joined);
-        }
-        for set in sets.values_mut() {
-            set.served.may_read_more = may_read_more;
         }
         let reads = sets.iter_mut();
         let reads = reads.map(|((registry, id), set)| set.read(&registries[registry], id));

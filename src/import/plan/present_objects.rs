@@ -175,7 +175,7 @@ impl Present {
     }
 
     /// Whether no object has an owner reference to a ServiceImport, so that garbage collection deletes none of them.
-    /// Such an owner may exist even if the list of imports lacks it: an overlapping run may just have created it.
+    /// A ServiceImport that the list lacks may exist, since an overlapping run may just have created it.
     pub fn is_orphaned(&self) -> bool {
         let mut owners = self.objects().flat_map(|(_, metadata)| &metadata.owner_references);
         !owners.any(OwnerReference::is_import)

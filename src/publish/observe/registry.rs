@@ -238,8 +238,8 @@ impl SharedRegistry {
         }
     }
 
-    /// Reads the services of a scope again into `registry`. Also reads the tags of the services that `registry` lacked:
-    /// these were created since, or the group has dropped them because their settings may have changed.
+    /// Reads the services of a scope again into `registry`. Also reads the tags of the services that `registry` lacked.
+    /// A service that it lacked was created since, or the group dropped it because its settings may have changed.
     ///
     /// # Errors
     /// Returns an error if the services of a namespace could not be listed to the end.

@@ -49,8 +49,8 @@ pub struct Observation {
     /// The Services that a plan may change: the selected ones, and those that they affect.
     pub affected: BTreeSet<ServiceRef>,
     /// The Services of a message that may have instances under names that they do not hold. This process does not know
-    /// these names, and finding them would take too long, so the next full sync does. The name `*` stands for all such
-    /// Services of a Kubernetes namespace.
+    /// the names, and a message has no time to find them: the next full sync finds them. The Service name `*` stands for
+    /// all such Services of a Kubernetes namespace.
     pub left_to_full_sync: BTreeSet<ServiceRef>,
 }
 

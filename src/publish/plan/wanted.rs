@@ -231,20 +231,26 @@ fn function_limit(
     if claims.names.len() > INSTANCES_OF_SERVICE / INSTANCES_OF_NAME {
         let keys = claims.names.iter();
         let keys = keys.filter_map(|name| observation.key(holder, &claims.namespace, name).ok());
-        let held: Vec<ServiceKey> =
-            keys.filter(|key| observation.holders.holds(key, holder)).collect();
-        let registered = |key: &ServiceKey| {
-            observation.count_marked(key).get(holder).copied().unwrap_or_default()
-        };
-        let all_registered: usize = held.iter().map(registered).sum();
+        let held = keys.filter(|key| observation.holders.holds(key, holder));
+        let registered: Vec<(ServiceKey, usize)> = held
+            .map(|key| {
+                let count = observation.count_marked(&key).remove(holder).unwrap_or_default();
+                (key, count)
+            })
+            .collect();
+        let all_registered = registered.iter().map(|(_, count)| count).sum();
         let mut free = INSTANCES_OF_SERVICE.saturating_sub(all_registered);
-        for before in held.iter().take_while(|before| *before != key) {
-            let existing = observation.registry.services.get(before);
+        for (name, count) in &registered {
+            if name == key {
+                free += count;
+                break;
+            }
+            let existing = observation.registry.services.get(name);
             let kind = existing.map_or(template.kind, |service| service.kind);
             let wanted = InstanceTemplate { kind, ..template }.most_instances();
-            free = free.saturating_sub(wanted.saturating_sub(registered(before)));
+            free = free.saturating_sub(wanted.saturating_sub(*count));
         }
-        limit = registered(key) + free;
+        limit = free;
     }
     if limit < INSTANCES_OF_NAME {
         (limit, MaximumSource::LimitPerService)

@@ -83,7 +83,7 @@ fn what_each_change_is() {
     let lines = changes().into_iter().map(|change| {
         let registration = if change.is_registration() { ", a registration" } else { "" };
         let missing = change.missing_namespace().map(|it| format!(", needs namespace {it}"));
-        let loses = change.losing_service().map(|it| format!(", {it} loses one"));
+        let loses = change.losing_service().map(|service| format!(", {service} loses one"));
         let words = [missing, loses].into_iter().flatten().collect::<String>();
         let stage = change.stage();
         let difference = change.count_difference();

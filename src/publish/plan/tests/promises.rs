@@ -27,7 +27,8 @@ impl Simulation {
         assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
         let lost = holders.holder(key).is_some() && !holders.holds(key, &marked);
         let present = self.instance(key, change.instance().expect("an instance"));
-        let allowed = present.is_some_and(|it| limits.allows_all(&Identity::of(it, true)));
+        let allowed =
+            present.is_some_and(|present| limits.allows_all(&Identity::of(present, true)));
         let known = lost || !allowed || !is_truncated(&self.world.0, &marked);
         assert!(known, "{change}: the endpoints of {marked} are known in part only");
         let Some(names) = holders.claims(&marked).filter(|names| !names.contains(key)) else {

@@ -134,7 +134,7 @@ fn what_follows_from_each_reason() {
 #[test]
 fn instance_of_one_family_may_be_refused_by_records_of_both() {
     let of = |kind, addresses: &str| {
-        Reason::record_type_mismatch(kind, &foreign(addresses)).map(|it| it.to_string())
+        Reason::record_type_mismatch(kind, &foreign(addresses)).map(|reason| reason.to_string())
     };
     assert_snapshot!(of(BOTH, "10.0.0.1").expect("a reason"), @"A+AAAA records cannot contain the endpoint's addresses 10.0.0.1");
     assert!(of(BOTH, "fd00::1").is_some());
