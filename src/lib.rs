@@ -46,7 +46,7 @@
 //! | registry | one account's Cloud Map in one Region |
 //! | owner, marks | the installation, cluster and flow that an instance belongs to; the attributes that record them. An instance with our marks is *ours*, any other is *foreign* |
 //! | flow | the source of instances: annotated Services, or exports |
-//! | member, source | a cluster of a clusterset; where a run reads its exports: in the cluster itself if the function serves it, else in Cloud Map |
+//! | member, source, part | a cluster of a clusterset; where a run reads its exports: in the cluster itself if the function serves it, else in Cloud Map; the endpoints of one member in an import |
 //! | export record, cluster record | an instance without an address, which describes an export or a member |
 //! | claim, holder | the request of a Service for a name; the Service that has the name |
 //! | full sync, targeted sync | the sync of all Services of a cluster; of the Services that a message or a person names |

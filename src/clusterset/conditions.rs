@@ -29,13 +29,13 @@ pub enum ExportOutcome {
 
 impl ExportOutcome {
     /// The outcome of this run, without the wrapper [`Self::AsBefore`].
-    pub fn of_run(&self) -> &Self {
+    pub fn of_this_run(&self) -> &Self {
         if let Self::AsBefore(outcome) = self { outcome } else { self }
     }
 
     /// The problem to report to the owner of the export: a code, and a sentence for people.
     pub fn problem(&self) -> Option<(&'static str, String)> {
-        Some(match self.of_run() {
+        Some(match self.of_this_run() {
             Self::AsBefore(_) => return None,
             Self::Exported(message) if message.is_empty() => return None,
             Self::Exported(message) => (EXPORTED, message.clone()),
@@ -58,7 +58,7 @@ pub fn conditions_to_apply(
 ) -> Option<Vec<Condition>> {
     let valid = export.condition(VALID, valid(outcome), now);
     let is_valid = valid.status == TRUE;
-    let time_ran_out = *outcome.of_run() == ExportOutcome::TimeRanOut;
+    let time_ran_out = *outcome.of_this_run() == ExportOutcome::TimeRanOut;
     let earlier = export.earlier_outcome().filter(|_| time_ran_out);
     let ready = earlier.unwrap_or_else(|| export.condition(READY, ready(outcome), now));
     let conflict = match merged {
@@ -166,8 +166,8 @@ fn ready(outcome: &ExportOutcome) -> (&'static str, &'static str, String) {
             (FALSE, FAILED, line.clone())
         }
         ExportOutcome::TimeRanOut => (UNKNOWN, PENDING, TIME_RAN_OUT.to_owned()),
-        ExportOutcome::AsBefore(of_run) => {
-            let (_, _, message) = ready(of_run);
+        ExportOutcome::AsBefore(of_this_run) => {
+            let (_, _, message) = ready(of_this_run);
             let message = format!("Other clusters import it as it was before: {message}");
             (TRUE, EXPORTED, message)
         }

@@ -44,7 +44,7 @@ impl ImportedParts<'_> {
     pub fn departing(&self, registry: &Registry) -> Self {
         let mut departing = Parts::new();
         let unserved =
-            self.parts.iter().filter(|((_, cluster), _)| !self.served.has_exporter(cluster));
+            self.parts.iter().filter(|((_, cluster), _)| !self.served.is_id_of_exporter(cluster));
         for ((name, cluster), endpoints) in unserved {
             let shown = Shown::of(registry, self.clusterset, name, cluster);
             let is_shown = |endpoint: &PartEndpoint| shown.endpoints.contains(endpoint);
@@ -59,7 +59,7 @@ impl ImportedParts<'_> {
     pub fn record_services(&self, registry: &Registry) -> BTreeSet<ServiceKey> {
         let clusters = self.parts.keys().map(|(_, cluster)| cluster);
         let names = clusters.map(|cluster| record_service(self.clusterset, cluster)).collect();
-        registry.keys_named(&names).collect()
+        registry.keys_of_same_name(&names).collect()
     }
 
     /// Returns the ids of the records of these parts that the registry lacks.
@@ -96,7 +96,8 @@ impl ImportedParts<'_> {
                 None => missing.filter_map(id_of_aws).collect(),
             };
             let names = BTreeSet::from([name.clone()]);
-            for key in registry.keys_named(&names).filter(|key| !registry.is_never_read(key)) {
+            for key in registry.keys_of_same_name(&names).filter(|key| !registry.is_never_read(key))
+            {
                 ids.entry(key).or_default().extend(instance_ids.iter().cloned());
             }
         }
@@ -113,7 +114,7 @@ impl ImportedParts<'_> {
     pub fn ending(&self, registry: &Registry) -> BTreeSet<ServiceRef> {
         let mut names = self.names();
         for (name, cluster) in self.parts.keys() {
-            let is_exported = if self.served.has_exporter(cluster) {
+            let is_exported = if self.served.is_id_of_exporter(cluster) {
                 let read = self.served.read.get(cluster).filter(|read| read.covers(name));
                 read.is_none_or(|read| read.exports(name))
             } else {
@@ -179,7 +180,7 @@ impl<'a> Shown<'a> {
         cluster: &ClusterId,
     ) -> Self {
         let mut shown = Self::default();
-        for key in registry.keys_named(&BTreeSet::from([name.clone()])) {
+        for key in registry.keys_of_same_name(&BTreeSet::from([name.clone()])) {
             let instances = registry.instances(&key).map(|(_, attributes)| attributes);
             let is_of_part =
                 |instance: &&Attributes| attributes::is_of(instance, clusterset, cluster);
@@ -191,7 +192,9 @@ impl<'a> Shown<'a> {
                 shown.endpoints.extend(address.map(|address| PartEndpoint { address, port }));
             }
         }
-        for key in registry.keys_named(&BTreeSet::from([record_service(clusterset, cluster)])) {
+        for key in
+            registry.keys_of_same_name(&BTreeSet::from([record_service(clusterset, cluster)]))
+        {
             shown.is_member |= registry.instance(&key, CLUSTER_RECORD).is_some();
             shown.record = registry.instance(&key, &id::export_record(name)).or(shown.record);
         }

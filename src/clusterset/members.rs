@@ -85,13 +85,13 @@ pub struct Served {
 }
 
 impl Served {
-    /// Whether the owner of a cluster id is one of the exporters.
-    pub fn is_exporter(&self, owner: &Owner) -> bool {
+    /// Whether the owner in the marks of an instance or a record is one of the exporters.
+    pub fn is_exporting_owner(&self, owner: &Owner) -> bool {
         owner.id == self.owner_id && self.exporters.contains(&owner.cluster)
     }
 
-    /// Whether an exporter takes part in this run and states this id.
-    pub fn has_exporter(&self, id: &ClusterId) -> bool {
+    /// Whether this is the cluster id that an exporter states in this run.
+    pub fn is_id_of_exporter(&self, id: &ClusterId) -> bool {
         self.members.get(id).is_some_and(|arn| self.exporters.contains(arn))
     }
 

@@ -29,7 +29,7 @@ pub struct Command {
     /// Whether to carry out the plan of `adopt` or `purge`.
     pub is_confirmed: bool,
     /// Whether a `status` lists only the services that this installation created and that have no instance.
-    pub only_created: bool,
+    pub only_unused: bool,
     /// Whether a `sync` reads as much of Cloud Map as the invocation has time for.
     pub fresh: bool,
 }
@@ -57,7 +57,7 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let registry = registry(object)?;
     let only_clusterset = flag(object, "clusterset")?;
     let is_confirmed = flag(object, "confirm")?;
-    let only_created = flag(object, "created")?;
+    let only_unused = flag(object, "created")?;
     let fresh = flag(object, "fresh")?;
     Ok(Command {
         action,
@@ -67,7 +67,7 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
         registry,
         only_clusterset,
         is_confirmed,
-        only_created,
+        only_unused,
         fresh,
     })
 }

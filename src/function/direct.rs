@@ -63,7 +63,7 @@ impl Function {
         };
         let invocation = match command.action {
             Action::Status => {
-                return Ok(query().await.status(&selections, command.only_created).await);
+                return Ok(query().await.status(&selections, command.only_unused).await);
             }
             Action::Doctor => return Ok(query().await.doctor(&selections).await),
             Action::Explain => return query().await.explain(&selections, command).await,
@@ -132,10 +132,10 @@ impl Function {
 }
 
 impl run::Run<'_> {
-    async fn status(&self, selections: &Selections, created: bool) -> Reply {
+    async fn status(&self, selections: &Selections, only_unused: bool) -> Reply {
         let selected = self.function.selected_clusters(selections);
         let clusters = selected.map(|cluster| cluster.arn.to_string()).collect();
-        let status = self.invocation.status(clusters, &self.registries, created).await;
+        let status = self.invocation.status(clusters, &self.registries, only_unused).await;
         Reply::to_query(status, Status::keep_only_counts)
     }
 

@@ -89,7 +89,7 @@ fn recurring_line(place: &str, line: &Line, mode: Mode) -> Option<RecurringLine>
         Outcome::Planned | Outcome::KeptOut | Outcome::HeldBack => true,
         Outcome::Unread => line.has_reason() || line.sign == '~',
         Outcome::Remark => line.has_reason() || line.code == EMPTIED && mode != Mode::Sync,
-        Outcome::Applied | Outcome::Failed { .. } | Outcome::Undone { .. } => false,
+        Outcome::Applied | Outcome::Failed { .. } | Outcome::NotAttempted { .. } => false,
     };
     recurs.then(|| (place.to_owned(), Line { text: without_times(&line.text), ..line.clone() }))
 }
@@ -235,7 +235,7 @@ fn log_line(cluster: &str, mode: Mode, place: &str, line: &Line) {
     }
     match &line.outcome {
         Outcome::Failed { error } => log!(error, "change failed: {error}"),
-        Outcome::Undone { why } => log!(warn, "change not made: {why}"),
+        Outcome::NotAttempted { why } => log!(warn, "change not made: {why}"),
         Outcome::Planned | Outcome::Applied => {
             log!(info, "{code}{}: {text}", in_place_phrase(place));
         }

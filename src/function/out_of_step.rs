@@ -18,12 +18,12 @@ struct PendingEndpoint {
     instance: Option<String>,
 }
 
-/// The endpoints that are out of step, each with the time of the first run that left its change undone.
+/// The endpoints that are out of step, each with the time of the first run that did not make its change.
 #[derive(Debug, Default)]
 pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
 
 impl OutOfStep {
-    /// Records the changes that a run over the selected Services left undone. Ignores the report of an unreadable
+    /// Records the changes that a run over the selected Services did not make. Ignores the report of an unreadable
     /// cluster.
     pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
         if report.error.is_some() {
@@ -32,7 +32,7 @@ impl OutOfStep {
         let mut open = BTreeSet::new();
         for cloud_map_service in &report.services {
             let lines = cloud_map_service.lines.iter();
-            let undone = lines.filter(|line| line.outcome.is_left_undone());
+            let undone = lines.filter(|line| line.outcome.is_failed_or_not_attempted());
             for line in undone.chain(&cloud_map_service.refused) {
                 let (Some(service), Some(change)) = (&line.service, line.verb()) else { continue };
                 open.insert(PendingEndpoint {

@@ -65,7 +65,7 @@ pub async fn apply(
             if blocking.iter().all(|write| write.is_reported_for(&change)) {
                 continue;
             }
-            Outcome::undone(AFTER_FAILURE)
+            Outcome::not_attempted(AFTER_FAILURE)
         } else if !deadline.is_open() {
             applied.is_cut_short = true;
             Outcome::out_of_time()
@@ -73,7 +73,7 @@ pub async fn apply(
             applied.send_and_record(kubernetes, present, (&change, &body)).await
         } else {
             applied.is_cut_short = true;
-            Outcome::undone(AFTER_FAILURE)
+            Outcome::not_attempted(AFTER_FAILURE)
         };
         applied.made.push(Made { change: change.without_content(), result });
     }

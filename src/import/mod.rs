@@ -40,7 +40,7 @@ use plan::{
     Plan, PlanInput, Present, Reason, Tally, Write, noted_fields, noted_server, ready_endpoints,
     with_exported_values,
 };
-use sources::{Importer, Members, MergedName};
+use sources::{ExportsForImporter, Importer, Members};
 
 pub use apply::{ImportOutcome, ImportRemoval, Imported, Made};
 
@@ -68,7 +68,8 @@ pub struct Importing<'a> {
 }
 
 /// Reads the exports of a name again, for an import with these objects. `None` if they cannot be read.
-pub type ReadAgain<'a> = &'a dyn Fn(ServiceRef, Present) -> LocalBoxFuture<'a, Option<MergedName>>;
+pub type ReadAgain<'a> =
+    &'a dyn Fn(ServiceRef, Present) -> LocalBoxFuture<'a, Option<ExportsForImporter>>;
 
 impl Importing<'_> {
     /// Brings the selected imports in step with the exports of all members.
@@ -84,7 +85,7 @@ impl Importing<'_> {
         }
         let Importer { member, owner, .. } = self.importer;
         let lacks_own_record =
-            members.is_unfamiliar(member, owner) && self.objects.has_imports(self.owner_label);
+            members.lacks_own_record(member, owner) && self.objects.has_imports(self.owner_label);
         let families = self.kubernetes.service_families();
         let read_problems = members.unread_records().collect();
         let mut imported = Imported { lacks_own_record, read_problems, ..Imported::default() };
@@ -159,7 +160,12 @@ impl Importing<'_> {
         self.new_run(name, present, exports)
     }
 
-    fn new_run(&self, name: ServiceRef, present: Present, exports: MergedName) -> ImportRun<'_> {
+    fn new_run(
+        &self,
+        name: ServiceRef,
+        present: Present,
+        exports: ExportsForImporter,
+    ) -> ImportRun<'_> {
         ImportRun {
             importing: self,
             name,
@@ -234,7 +240,7 @@ impl Importing<'_> {
             outcome = outcome.followed_by(next);
             import = again;
         }
-        let MergedName { sources, left_out, .. } = import.exports;
+        let ExportsForImporter { sources, left_out, .. } = import.exports;
         let sources = (!self.writes).then_some(sources);
         let mut outcome = ImportOutcome { endpoints, sources, ..outcome };
         // The run may have found out that the namespace is excluded.
@@ -249,7 +255,7 @@ struct ImportRun<'a> {
     importing: &'a Importing<'a>,
     name: ServiceRef,
     present: Present,
-    exports: MergedName,
+    exports: ExportsForImporter,
     /// The fields that the API server refused or did not keep in this run.
     refused: BTreeSet<RefusedField>,
     /// The version of the API server. If it cannot be read, it is the one noted on the objects. `None` if the objects
@@ -465,12 +471,14 @@ impl ImportRun<'_> {
 
 impl ImportOutcome {
     /// Removes the outcomes that the next plan replaces. If the run has learned what to do without, only applied
-    /// changes stay. Otherwise only undone changes of slices are removed, since the next plan writes the slices in
-    /// spite of the failure. It also writes the status, but a blocked status has no outcome
+    /// changes stay. Otherwise only the changes of slices that were not attempted are removed, since the next plan writes the
+    /// slices in spite of the failure. It also writes the status, but a blocked status has no outcome
     /// ([`FailedWrite::is_reported_for`]).
     fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
         self.made.retain(|Made { change, result }| match result {
-            Outcome::Undone { .. } => !has_learnt && change.object.kind != Kind::EndpointSlice,
+            Outcome::NotAttempted { .. } => {
+                !has_learnt && change.object.kind != Kind::EndpointSlice
+            }
             result => !has_learnt || *result == Outcome::Applied,
         });
     }

@@ -24,7 +24,7 @@ use crate::model::{
 };
 use named_exports::NamedExports;
 
-pub use named_exports::MergedName;
+pub use named_exports::ExportsForImporter;
 
 /// The members of a clusterset, and everything that this run knows about their exports.
 pub struct Members<'a> {
@@ -108,12 +108,12 @@ impl<'a> Members<'a> {
     fn source(&self, cluster: &ClusterId) -> Source<'a> {
         let read = self.served.read.get(cluster);
         match self.owner_of_id(cluster) {
-            Some(owner) if self.served.is_exporter(owner) => {
+            Some(owner) if self.served.is_exporting_owner(owner) => {
                 Source::Cluster(read.filter(|read| read.arn == owner.cluster))
             }
             // A served cluster states the id, but no record shows that this cluster owns the id. The run never reads
             // the exports of a served cluster from Cloud Map, so the exports of the id's owner are unknown.
-            _ if self.served.has_exporter(cluster) => Source::Cluster(None),
+            _ if self.served.is_id_of_exporter(cluster) => Source::Cluster(None),
             // Only a record shows which cluster owns an id. Without one, a served cluster that did not answer may own
             // it.
             None if self.has_silent_member_without_a_record() => Source::Cluster(None),
@@ -135,7 +135,8 @@ impl<'a> Members<'a> {
     /// Returns the present id of the served cluster that owns a former id, if this run has read the cluster under its
     /// present id.
     fn present_id_of(&self, former: &ClusterId) -> Option<&'a ClusterId> {
-        let owner = self.owner_of_id(former).filter(|owner| self.served.is_exporter(owner))?;
+        let owner =
+            self.owner_of_id(former).filter(|owner| self.served.is_exporting_owner(owner))?;
         let mut others = self.served.read.iter().filter(|(id, _)| *id != former);
         others.find(|(_, read)| read.arn == owner.cluster).map(|(id, _)| id)
     }
@@ -258,7 +259,7 @@ impl<'a> Members<'a> {
         name: &ServiceRef,
         importer: &Importer<'_>,
         in_import: &BTreeSet<ClusterId>,
-    ) -> MergedName {
+    ) -> ExportsForImporter {
         let Importer { member, owner, .. } = *importer;
         let named = self.exports_of(name);
         let mut left_out = Vec::new();
@@ -295,20 +296,20 @@ impl<'a> Members<'a> {
             sources.mark_cloud_map_unread();
         }
         left_out.extend(named.left_out.iter().cloned());
-        MergedName { named, sources, left_out }
+        ExportsForImporter { named, sources, left_out }
     }
 
     /// Whether Cloud Map may have a service of a name that this run has not read, with endpoints that are in imports.
     /// The run has read no such service, and either members may be missing, or the namespace of the name is unknown.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
-        let is_namespace_unknown = self.read.registry.keys_named(&names).next().is_none();
+        let is_namespace_unknown = self.read.registry.keys_of_same_name(&names).next().is_none();
         let may_exist = is_namespace_unknown || !self.read.has_all_members;
         may_exist && !self.service_keys.contains_key(name)
     }
 
     /// Whether the registry could be read but lacks the cluster record of a member.
-    pub fn is_unfamiliar(&self, member: &Member, owner: &Owner) -> bool {
+    pub fn lacks_own_record(&self, member: &Member, owner: &Owner) -> bool {
         !self.is_unread() && !self.has_own_record(member, owner)
     }
 

@@ -82,7 +82,7 @@ impl Kubernetes {
             Err(_) => Err(Error {
                 action: action(),
                 class: ErrorClass::Late,
-                is_of_multi_cluster: false,
+                is_about_multi_cluster: false,
                 source: RequestCause::Late(time),
             }),
         }
@@ -91,13 +91,13 @@ impl Kubernetes {
 
 /// A request to a cluster failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} of the cluster: {}", describe_class(*class, *is_of_multi_cluster))]
+#[error("cannot {action} of the cluster: {}", describe_class(*class, *is_about_multi_cluster))]
 pub struct Error {
     /// A verb with its object, such as "list the Services".
     pub action: String,
     pub class: ErrorClass,
     /// Whether only exports or imports need the request. Their rights are in a separate manifest.
-    is_of_multi_cluster: bool,
+    is_about_multi_cluster: bool,
     #[source]
     pub source: RequestCause,
 }
@@ -133,9 +133,9 @@ pub enum ErrorClass {
     Late,
 }
 
-fn describe_class(class: ErrorClass, is_of_multi_cluster: bool) -> &'static str {
+fn describe_class(class: ErrorClass, is_about_multi_cluster: bool) -> &'static str {
     match class {
-        ErrorClass::Forbidden if is_of_multi_cluster => {
+        ErrorClass::Forbidden if is_about_multi_cluster => {
             "it is not allowed (403): kubectl apply -k deploy/multi-cluster"
         }
         ErrorClass::Unauthenticated => {
@@ -185,12 +185,12 @@ impl Error {
             kube::Error::Api(status) => RequestCause::Status(status),
             other => RequestCause::Client(Box::new(other)),
         };
-        Self { action: action.into(), class, is_of_multi_cluster: false, source }
+        Self { action: action.into(), class, is_about_multi_cluster: false, source }
     }
 
     /// Marks the error as one of a request that only exports or imports need.
-    fn of_multi_cluster(self) -> Self {
-        Self { is_of_multi_cluster: true, ..self }
+    fn about_multi_cluster(self) -> Self {
+        Self { is_about_multi_cluster: true, ..self }
     }
 
     /// Returns the server's status, if it has this code.

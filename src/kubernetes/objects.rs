@@ -161,7 +161,7 @@ impl Kubernetes {
         let mut list = List::all(kind, namespace, &name);
         list.params.label_selector = (!labels.is_empty()).then(|| labels.to_owned());
         let listed = self.list(&list, |object| Some(part(object))).await;
-        listed.map_err(Error::of_multi_cluster)
+        listed.map_err(Error::about_multi_cluster)
     }
 
     /// Whether the cluster has an object of a kind with these labels, in any namespace.
@@ -211,7 +211,7 @@ impl Kubernetes {
     pub async fn object(&self, object: &ObjectRef) -> Result<Option<Value>, Error> {
         let path = path(object.kind, Some(&object.namespace));
         let read = self.get(&path, &object.name, &noun(object), is_absent).await;
-        read.map_err(Error::of_multi_cluster)
+        read.map_err(Error::about_multi_cluster)
     }
 
     /// Gets a namespace; `None` if it does not exist.
@@ -222,7 +222,7 @@ impl Kubernetes {
         let path = path(Kind::Namespace, None);
         let noun = format!("namespace {name}");
         let read = self.get(&path, name, &noun, Status::is_not_found).await;
-        read.map_err(Error::of_multi_cluster)
+        read.map_err(Error::about_multi_cluster)
     }
 
     /// Creates an object, and returns it as the API server stored it.
@@ -311,7 +311,7 @@ impl Kubernetes {
         let path = path(object.kind, Some(&object.namespace));
         let written = self.send(request(Request::new(path))).await;
         let failed = |error| Error::new(format!("{verb} {}", noun(object)), error);
-        written.map_err(|error| failed(error).of_multi_cluster())
+        written.map_err(|error| failed(error).about_multi_cluster())
     }
 
     async fn send<T: DeserializeOwned>(&self, request: BuiltRequest) -> Result<T, RequestError> {

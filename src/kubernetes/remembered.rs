@@ -207,7 +207,7 @@ impl Kubernetes {
                 let path = format!("/apis/{version}/clusterproperties");
                 let noun = format!("ClusterProperty {name}");
                 let found = self.get::<Property>(&path, name, &noun, Status::is_not_found).await;
-                found.map_err(Error::of_multi_cluster)?.map(|found| found.spec.value)
+                found.map_err(Error::about_multi_cluster)?.map(|found| found.spec.value)
             }
             None => None,
         };
@@ -219,7 +219,7 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Returns an error in the same cases as [`Self::cluster_property`].
-    pub async fn recent_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
+    pub async fn cached_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
         match answer(&self.remembered.properties, &name.to_owned(), PROPERTY_TTL) {
             Some(value) => Ok(value),
             None => self.cluster_property(name).await,

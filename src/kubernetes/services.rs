@@ -192,7 +192,8 @@ impl Kubernetes {
         let get = async |export: &ServiceRef| {
             self.get_of(Kind::ServiceExport, export, objects::is_absent).await
         };
-        let exports = read_selected(selection, list, get).await.map_err(Error::of_multi_cluster)?;
+        let exports =
+            read_selected(selection, list, get).await.map_err(Error::about_multi_cluster)?;
         let names: BTreeSet<ServiceRef> =
             exports.iter().map(|export: &ExportObject| export.metadata.name()).collect();
         let list = async |_: Option<&str>| {
@@ -213,7 +214,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if the list could not be read.
     pub async fn service_exports(&self) -> Result<BTreeMap<ServiceRef, ServiceExport>, Error> {
-        let listed = self.list_exports(None).await.map_err(Error::of_multi_cluster)?;
+        let listed = self.list_exports(None).await.map_err(Error::about_multi_cluster)?;
         let exports = listed.iter().filter(|export| export.metadata.deletion_timestamp.is_none());
         Ok(exports.map(|export| (export.metadata.name(), service_export(export))).collect())
     }

@@ -52,7 +52,8 @@ pub enum Outcome {
         error: String,
     },
     /// Not attempted, since there was no time or an earlier change failed.
-    Undone {
+    #[serde(rename = "undone")]
+    NotAttempted {
         /// The reason.
         why: String,
     },
@@ -71,13 +72,13 @@ impl Outcome {
         Self::Failed { error: error.into() }
     }
 
-    pub fn undone(why: impl Into<String>) -> Self {
-        Self::Undone { why: why.into() }
+    pub fn not_attempted(why: impl Into<String>) -> Self {
+        Self::NotAttempted { why: why.into() }
     }
 
     /// Returns the outcome of a change that is not tried because the deadline is near.
     pub fn out_of_time() -> Self {
-        Self::undone("the time of this invocation is used up")
+        Self::not_attempted("the time of this invocation is used up")
     }
 
     /// Whether the change was made, or would be.
@@ -86,8 +87,8 @@ impl Outcome {
     }
 
     /// Whether the change failed or was not attempted.
-    pub fn is_left_undone(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::Undone { .. })
+    pub fn is_failed_or_not_attempted(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::NotAttempted { .. })
     }
 
     /// Whether a request is held back for any reason.
@@ -100,7 +101,7 @@ impl Display for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed { error } => write!(f, "  ! failed: {error}"),
-            Self::Undone { why } => write!(f, "  ! not done: {why}"),
+            Self::NotAttempted { why } => write!(f, "  ! not done: {why}"),
             _ => Ok(()),
         }
     }
@@ -145,7 +146,7 @@ impl Line {
 
     /// Whether the line is about a change, with any outcome.
     pub fn is_change(&self) -> bool {
-        self.outcome.is_made() || self.outcome.is_left_undone()
+        self.outcome.is_made() || self.outcome.is_failed_or_not_attempted()
     }
 
     /// Whether the line has the reason why something of a Service is held back or remarked.
@@ -156,7 +157,8 @@ impl Line {
     /// Whether the next run has something to do about the line. An unread service with the sign `~` needs nothing:
     /// nothing shows that the service is ours.
     pub fn is_unfinished(&self) -> bool {
-        self.outcome.is_left_undone() || self.outcome == Outcome::Unread && self.sign == '!'
+        self.outcome.is_failed_or_not_attempted()
+            || self.outcome == Outcome::Unread && self.sign == '!'
     }
 
     /// Whether the line is about a whole cluster and keeps the cluster out of its clusterset.

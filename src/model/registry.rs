@@ -103,7 +103,7 @@ impl Registry {
 
     /// Returns the key of each Service's own name in each Cloud Map namespace that has the name of its Kubernetes
     /// namespace.
-    pub fn keys_named<'a>(
+    pub fn keys_of_same_name<'a>(
         &'a self,
         services: &'a BTreeSet<ServiceRef>,
     ) -> impl Iterator<Item = ServiceKey> + 'a {

@@ -138,7 +138,9 @@ impl<'a> GroupCalls<'a> {
         let NewService { namespace, name, .. } = service;
         let created = || results.namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
-            return Effect::Settled(Outcome::undone("its Cloud Map namespace does not exist"));
+            return Effect::Settled(Outcome::not_attempted(
+                "its Cloud Map namespace does not exist",
+            ));
         };
         let is_own = std::cell::Cell::new(false);
         let creation = results.services.creation(&arn, name, owner, self.observed);
@@ -281,7 +283,9 @@ impl<'a> GroupCalls<'a> {
         });
         let Some(attributes) = noted else {
             let outcome = match text {
-                Some(_) => Outcome::undone("the instance has gone, or passed to another Service"),
+                Some(_) => {
+                    Outcome::not_attempted("the instance has gone, or passed to another Service")
+                }
                 None => Outcome::Applied,
             };
             return Err(Effect::Settled(outcome));
@@ -355,7 +359,11 @@ impl<'a> GroupCalls<'a> {
             Ok(WaitResult::Pending) => {
                 let text = format!("operation {operation} on {subject} has not ended in time");
                 let open = deadline.is_open();
-                Effect::Settled(if open { Outcome::failed(text) } else { Outcome::undone(text) })
+                Effect::Settled(if open {
+                    Outcome::failed(text)
+                } else {
+                    Outcome::not_attempted(text)
+                })
             }
             Err(error) => failed(&error),
         }
@@ -391,7 +399,7 @@ fn without_namespace(change: &Change, effect: Effect) -> Effect {
         Effect::Settled(Outcome::Failed { .. })
             if !matches!(change, Change::CreateNamespace { .. }) =>
         {
-            Effect::Settled(Outcome::undone("its Cloud Map namespace does not exist"))
+            Effect::Settled(Outcome::not_attempted("its Cloud Map namespace does not exist"))
         }
         effect => effect,
     }

@@ -113,7 +113,7 @@ fn outcomes() -> Vec<SettledChange> {
         applied(create(), Ok(Outcome::Applied)),
         applied(register(), Ok(Outcome::failed("cannot register: throttled"))),
         applied(rewrite(), Ok(Outcome::Applied)),
-        applied(deregister(None), Ok(Outcome::undone("the time is used up"))),
+        applied(deregister(None), Ok(Outcome::not_attempted("the time is used up"))),
         applied(register(), Err(address_taken())),
     ]
 }
@@ -335,7 +335,7 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
     let cases = [
         (Vec::new(), vec![applied(register(), Ok(Outcome::Applied))], true),
         (Vec::new(), vec![applied(register(), failed())], false),
-        (Vec::new(), vec![applied(register(), Ok(Outcome::undone("no time")))], false),
+        (Vec::new(), vec![applied(register(), Ok(Outcome::not_attempted("no time")))], false),
         (Vec::new(), vec![applied(register(), Err(Reason::CnameService))], true),
         (vec![conflict()], Vec::new(), true),
         (vec![unreadable()], Vec::new(), false),
@@ -365,7 +365,7 @@ fn name_is_emptied_when_its_last_instance_is_removed_and_none_registered() {
         (1, removed(Ok(Outcome::Planned)), true),
         (2, removed(Ok(Outcome::Applied)), false),
         (1, removed(Ok(Outcome::failed("throttled"))), false),
-        (1, removed(Ok(Outcome::undone("no time"))), false),
+        (1, removed(Ok(Outcome::not_attempted("no time"))), false),
         (1, [removed(Ok(Outcome::Applied)), vec![comes]].concat(), false),
         (1, planned(Some(WaitsFor::FirstRegistration)), false),
         (1, planned(new_name()), true),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Invocation, JoinedCluster, member};
 use crate::guard::Extent;
 use crate::import::plan::Write;
-use crate::import::sources::{self, Importer, Members, MergedName};
+use crate::import::sources::{self, ExportsForImporter, Importer, Members};
 use crate::import::{Imported, Importing, Made, ReadAgain, plan};
 use crate::model::{
     ClusterId, Flow, Kind, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
@@ -63,12 +63,12 @@ impl JoinedCluster<'_> {
 
     /// Returns the exports of one name as this cluster imports them. `in_import` has the clusters with a part in its
     /// import of the name.
-    pub fn merged_name(
+    pub fn exports_to_import(
         &self,
         members: &Members<'_>,
         name: &ServiceRef,
         in_import: &BTreeSet<ClusterId>,
-    ) -> MergedName {
+    ) -> ExportsForImporter {
         members.exports_for(name, &self.importer(&self.owner_of_records()), in_import)
     }
 

@@ -116,7 +116,7 @@ impl Invocation<'_> {
         }
         let property = |name| async move {
             match selection.names().filter(|_| self.mode == Mode::Sync) {
-                Some(_) => kubernetes.recent_cluster_property(name).await,
+                Some(_) => kubernetes.cached_cluster_property(name).await,
                 None => kubernetes.cluster_property(name).await,
             }
         };
@@ -393,7 +393,7 @@ impl Invocation<'_> {
         ExportStatus { service, conditions, .. }: &ExportStatus<'s>,
     ) -> Option<(&'s ServiceRef, bool, Outcome)> {
         if !self.deadline.is_open() {
-            return Some((service, true, Outcome::undone("the time of the run was over")));
+            return Some((service, true, Outcome::not_attempted("the time of the run was over")));
         }
         let object = ObjectRef::of(service, Kind::ServiceExport, &service.name);
         let status = json!({
@@ -421,7 +421,7 @@ impl MultiClusterReport {
         self.exports = exported.exports().len();
         let outcomes = exported.outcomes.iter();
         let failed = outcomes.filter(|(_, outcome)| {
-            matches!(outcome.of_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
+            matches!(outcome.of_this_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
         });
         self.unfinished.extend(failed.map(|(service, _)| service.clone()));
         // The first records are written in one group, so their lines may be about another Service. The record's id

@@ -409,7 +409,7 @@ impl Counts {
     fn add_line(&mut self, line: &Line) {
         let counter = match (&line.outcome, line.verb()) {
             (Outcome::KeptOut | Outcome::HeldBack, _) => &mut self.held_back,
-            (Outcome::Undone { .. }, _) => &mut self.undone,
+            (Outcome::NotAttempted { .. }, _) => &mut self.undone,
             _ if line.is_unfinished() => &mut self.failed,
             _ if line.code == EMPTIED => &mut self.emptied,
             (_, Some(Verb::CreateNamespace | Verb::Create)) => &mut self.created,

@@ -110,8 +110,8 @@ impl Reference {
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some(name) = text.trim().strip_prefix(SCHEME) else { return Ok(None) };
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
-        let whole = name.starts_with('/') && name.len() > 1 && !name.contains("//");
-        if !whole || name.len() > MAX_NAME || !name.chars().all(allowed) {
+        let is_absolute_path = name.starts_with('/') && name.len() > 1 && !name.contains("//");
+        if !is_absolute_path || name.len() > MAX_NAME || !name.chars().all(allowed) {
             return Err(format!(
                 "{text:?} is neither ssm:/NAME (one parameter) nor ssm:/PATH/ (all parameters directly under a path)"
             ));

@@ -149,7 +149,7 @@ fn clusterset_lines(report: &MultiClusterReport) -> Vec<String> {
 fn outcome(result: &Outcome) -> String {
     match result {
         Outcome::Failed { error } => format!("; failed: {error}"),
-        Outcome::Undone { why } => format!("; not done: {why}"),
+        Outcome::NotAttempted { why } => format!("; not done: {why}"),
         _ => String::new(),
     }
 }

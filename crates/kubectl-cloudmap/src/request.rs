@@ -350,7 +350,7 @@ mod tests {
         let created = |created| {
             read(&FunctionRequest { created, ..FunctionRequest::new("status", blue.clone()) })
         };
-        assert_eq!([created(false).only_created, created(true).only_created], [false, true]);
+        assert_eq!([created(false).only_unused, created(true).only_unused], [false, true]);
         let region = Some("eu-west-1".to_owned());
         let blue = RequestedScope { region: region.clone(), ..blue };
         let region_of = |action| read(&FunctionRequest::new(action, blue.clone())).region;

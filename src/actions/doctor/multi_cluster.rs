@@ -171,7 +171,7 @@ fn check_exports(exported: &PublishedExports, joined: &JoinedCluster<'_>, checks
         Check::ok("exports", detail)
     });
     let mut problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
-        let is_exported = matches!(outcome.of_run(), conditions::ExportOutcome::Exported(_));
+        let is_exported = matches!(outcome.of_this_run(), conditions::ExportOutcome::Exported(_));
         let (_, problem) = outcome.problem().filter(|_| !is_exported)?;
         let is_as_before = matches!(outcome, conditions::ExportOutcome::AsBefore(_));
         let state =

@@ -54,7 +54,7 @@ impl ClustersetExplanation {
             exported: inputs
                 .own_exports
                 .is_some_and(|exported| exported.exports().contains_key(inputs.name)),
-            imported: inputs.merged_name.named.merged.is_some(),
+            imported: inputs.exports.named.merged.is_some(),
             exporters: exporters(inputs),
             ..Self::default()
         };
@@ -100,7 +100,7 @@ impl ClustersetExplanation {
         for condition in &present {
             self.add(CheckOutcome::of(!is_bad(condition)), "export", describe(condition));
         }
-        let merged = inputs.merged_name.named.merged_if_complete();
+        let merged = inputs.exports.named.merged_if_complete();
         let outcome = own_exports.and_then(|exported| exported.outcomes.get(inputs.name));
         let planned = outcome.and_then(|outcome| {
             conditions_to_apply(export, outcome, merged.as_deref(), inputs.joined.invocation.now)
@@ -153,7 +153,7 @@ impl ClustersetExplanation {
             }
         }
         if state == NamespaceState::Active {
-            let merged = inputs.merged_name.named.merged.as_deref();
+            let merged = inputs.exports.named.merged.as_deref();
             let sources = inputs.sources;
             let owner = &inputs.joined.owner;
             self.endpoints = inputs.members.fates(
@@ -190,7 +190,7 @@ impl ClustersetExplanation {
                 "a sync would make it"
             } else if self.imported {
                 "none, and a sync would not make it: see the lines below"
-            } else if inputs.merged_name.named.has_all_exporters {
+            } else if inputs.exports.named.has_all_exporters {
                 "none: no member exports the name"
             } else {
                 "none, and it is not known whether a member exports the name: see the lines below"
@@ -210,7 +210,7 @@ impl ClustersetExplanation {
 
     /// Adds the members that were not read, the conflicts, and the ports that only some exporters serve.
     fn add_merge(&mut self, inputs: &ClustersetInputs<'_>) {
-        let members = inputs.merged_name.sources.by_cluster.iter();
+        let members = inputs.exports.sources.by_cluster.iter();
         let unread = members.filter(|(_, read)| **read == Read::Unread);
         let unread = unread.map(|(cluster, _)| cluster.to_string());
         let silent = inputs.members.silent_without_a_record().map(ToString::to_string);
@@ -219,7 +219,7 @@ impl ClustersetExplanation {
                 format!("the exports of {cluster}: its endpoints in the import stay as they are");
             self.add(CheckOutcome::Failed, UNREAD, detail);
         }
-        let Some(merged) = &inputs.merged_name.named.merged else { return };
+        let Some(merged) = &inputs.exports.named.merged else { return };
         // The Conflict condition of this cluster's own export may already list a conflict.
         let is_listed = |message: &str| {
             let mut conditions =
@@ -232,7 +232,7 @@ impl ClustersetExplanation {
             let detail = format!("{}: {}", conflict.reason, conflict.message);
             self.add(CheckOutcome::Failed, "conflict", detail);
         }
-        for (port, clusters) in ports_of_some(&merged.service, &inputs.merged_name.named.exports) {
+        for (port, clusters) in ports_of_some(&merged.service, &inputs.exports.named.exports) {
             let clusters = join(clusters, ", ");
             self.add(CheckOutcome::Note, "note", format!("port {port} leads to {clusters} alone"));
         }
@@ -275,11 +275,10 @@ pub struct ExporterLine {
 
 /// Lists the exporters in order of precedence, oldest ServiceExport first.
 fn exporters(inputs: &ClustersetInputs<'_>) -> Vec<ExporterLine> {
-    let mut exports: Vec<&Export> = inputs.merged_name.named.exports.iter().collect();
+    let mut exports: Vec<&Export> = inputs.exports.named.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
-    let merged = inputs.merged_name.named.merged.as_deref();
-    let decided =
-        merged.map(|merged| decisions(&merged.service, &inputs.merged_name.named.exports));
+    let merged = inputs.exports.named.merged.as_deref();
+    let decided = merged.map(|merged| decisions(&merged.service, &inputs.exports.named.exports));
     let decided = decided.unwrap_or_default();
     let line = |export: &&Export| {
         let decides = decided.iter().filter(|(_, by)| *by == export.cluster);

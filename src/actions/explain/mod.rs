@@ -14,7 +14,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::error::chain;
 use crate::import::plan::Sources;
-use crate::import::sources::{Members, MergedName};
+use crate::import::sources::{ExportsForImporter, Members};
 use crate::kubernetes::{Service, services};
 use crate::model::{Line, NamespaceKind, Selection, ServiceRef};
 use crate::publish::exports::PublishedExports;
@@ -147,7 +147,7 @@ struct ClustersetInputs<'a> {
     joined: &'a JoinedCluster<'a>,
     own_exports: Option<&'a PublishedExports>,
     /// The merged exports of the name, as they were read.
-    merged_name: &'a MergedName,
+    exports: &'a ExportsForImporter,
     /// The exports that the import is built from, as the plan of the import used them. Without a plan, as they were
     /// read.
     sources: &'a Sources,
@@ -237,16 +237,16 @@ impl Invocation<'_> {
         let members = clusterset.members(&own.clusterset, self);
         let present = joined.objects.as_ref().map(|objects| objects.present(name));
         let in_import = present.map(|present| present.clusters()).unwrap_or_default();
-        let merged_name = &joined.merged_name(&members, name, &in_import);
+        let exports = &joined.exports_to_import(&members, name, &in_import);
         // A plan writes no object, so there is nothing to read again.
         let read_again = |_, _| std::future::ready(None).boxed_local();
         let mut imported = joined.import(&members, true, &read_again).await;
         let import = imported.as_mut().and_then(|imported| imported.imports.get_mut(name));
         let planned_sources = import.and_then(|import| import.sources.take());
         let own_exports = own_exports.as_ref();
-        let sources = planned_sources.as_ref().unwrap_or(&merged_name.sources);
+        let sources = planned_sources.as_ref().unwrap_or(&exports.sources);
         let inputs =
-            ClustersetInputs { name, joined, own_exports, merged_name, sources, members: &members };
+            ClustersetInputs { name, joined, own_exports, exports, sources, members: &members };
         let answer = ClustersetExplanation::new(&inputs, imported);
         if own_exports.is_none_or(|exported| !exported.read.desired.services.contains_key(name)) {
             return Ok((answer, None));

@@ -26,23 +26,23 @@ use table::cell;
 pub use table::sum;
 
 impl Invocation<'_> {
-    /// Returns the status of these Cloud Maps. `clusters`: the ARNs of the selected clusters. `created`: only the
+    /// Returns the status of these Cloud Maps. `clusters`: the ARNs of the selected clusters. `only_unused`: only the
     /// services that this installation created and that have no instance.
     pub async fn status(
         &self,
         clusters: Vec<String>,
         registries: &BTreeMap<RegistryKey, observe::SharedRegistry>,
-        created: bool,
+        only_unused: bool,
     ) -> Status {
         let mut read = Vec::new();
         for (key, registry) in registries {
             let name = (*key != RegistryKey::default()).then(|| key.to_string());
             let reading = async {
                 let read = registry.read().await?;
-                Ok(if created { self.unused(registry, read).await } else { read })
+                Ok(if only_unused { self.unused(registry, read).await } else { read })
             };
             read.push(match self.read_in_time(reading).await {
-                Ok(read) => RegistryStatus::new(name, &read, created, self.now),
+                Ok(read) => RegistryStatus::new(name, &read, only_unused, self.now),
                 Err(error) => RegistryStatus::unreadable(name, chain(&error)),
             });
         }
@@ -145,7 +145,8 @@ pub enum ShareOf {
     /// Amazon ECS.
     Ecs,
     /// An installation of this function with invalid marks.
-    OtherCluster,
+    #[serde(rename = "other_cluster")]
+    InvalidMarks,
     /// The AWS MCS controller for Kubernetes.
     McsController,
     /// The App Mesh controller for Kubernetes.
@@ -194,7 +195,7 @@ impl Status {
         };
         match share.by {
             ShareOf::Cluster if is_ours() => 0,
-            ShareOf::Cluster | ShareOf::OtherCluster => 1,
+            ShareOf::Cluster | ShareOf::InvalidMarks => 1,
             ShareOf::Ecs => 2,
             ShareOf::McsController | ShareOf::AppMesh => 3,
             ShareOf::Unknown => 4,
@@ -203,10 +204,16 @@ impl Status {
 }
 
 impl RegistryStatus {
-    /// A registry that was read. `created`: only the services that this installation created and that have no instance.
-    pub fn new(name: Option<String>, registry: &Registry, created: bool, now: Timestamp) -> Self {
-        let services = places(registry, created);
-        let members = members::clustersets(registry).into_iter().filter(|_| !created);
+    /// A registry that was read. `only_unused`: only the services that this installation created and that have no
+    /// instance.
+    pub fn new(
+        name: Option<String>,
+        registry: &Registry,
+        only_unused: bool,
+        now: Timestamp,
+    ) -> Self {
+        let services = places(registry, only_unused);
+        let members = members::clustersets(registry).into_iter().filter(|_| !only_unused);
         let clustersets = members.map(|(clusterset, members)| ClustersetStatus {
             clusterset: clusterset.to_string(),
             members: members.iter().map(|(id, view)| MemberStatus::new(id, view, now)).collect(),
@@ -216,7 +223,7 @@ impl RegistryStatus {
             error: None,
             services: services
                 .iter()
-                .map(|place| ServiceStatus::new(place, registry, created))
+                .map(|place| ServiceStatus::new(place, registry, only_unused))
                 .collect(),
             clustersets: clustersets.collect(),
         }
@@ -230,13 +237,13 @@ impl RegistryStatus {
 
 /// Lists the services by name, without those that contain the records of clustersets, unless these are empty ones
 /// that the function created.
-fn places(registry: &Registry, created: bool) -> BTreeSet<Place> {
+fn places(registry: &Registry, only_unused: bool) -> BTreeSet<Place> {
     let places = registry.services.keys().map(|key| Place::of(key, registry));
-    places.filter(|place| created || !record::is_namespace(&place.namespace)).collect()
+    places.filter(|place| only_unused || !record::is_namespace(&place.namespace)).collect()
 }
 
 impl ServiceStatus {
-    fn new(place: &Place, registry: &Registry, created: bool) -> Self {
+    fn new(place: &Place, registry: &Registry, only_unused: bool) -> Self {
         let instances = registry.instances(&place.key);
         let instances =
             count_each(instances.map(|(id, attributes)| party(id, attributes))).into_iter();
@@ -249,7 +256,7 @@ impl ServiceStatus {
             kind: service.kind.to_string(),
             unreadable: service.unreadable.clone(),
             instances,
-            delete: (created && service.unreadable.is_none()).then(|| service.delete_command()),
+            delete: (only_unused && service.unreadable.is_none()).then(|| service.delete_command()),
         }
     }
 }
@@ -261,7 +268,7 @@ fn party(id: &str, instance: &Attributes) -> (ShareOf, Option<String>, Option<St
     }
     let by = match instance.likely_owner(id) {
         Foreign::Ecs => ShareOf::Ecs,
-        Foreign::OtherCluster | Foreign::Export => ShareOf::OtherCluster,
+        Foreign::OtherCluster | Foreign::Export => ShareOf::InvalidMarks,
         Foreign::McsController => ShareOf::McsController,
         Foreign::AppMesh => ShareOf::AppMesh,
         Foreign::Unknown => ShareOf::Unknown,

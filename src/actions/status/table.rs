@@ -131,7 +131,7 @@ impl Display for Share {
             }
             ShareOf::Ecs if name.is_empty() => write!(f, "{count} of ECS"),
             ShareOf::Ecs => write!(f, "{count} of ECS service {name}"),
-            ShareOf::OtherCluster => write!(f, "{count} of another cluster, with broken marks"),
+            ShareOf::InvalidMarks => write!(f, "{count} of another cluster, with broken marks"),
             ShareOf::McsController => write!(f, "{count} of the AWS MCS controller"),
             ShareOf::AppMesh => write!(f, "{count} of the App Mesh controller"),
             ShareOf::Unknown => write!(f, "{count} of an unknown party"),

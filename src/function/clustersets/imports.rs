@@ -11,7 +11,7 @@ use crate::clusterset::departures::{ImportedParts, Parts};
 use crate::clusterset::members::Served;
 use crate::import::Imported;
 use crate::import::plan::Present;
-use crate::import::sources::{Members, MergedName};
+use crate::import::sources::{ExportsForImporter, Members};
 use crate::model::{GuardState, Selection, ServiceRef};
 use crate::publish::exports::{Offer, Refused};
 use crate::publish::shuffle;
@@ -115,7 +115,7 @@ impl Clustersets<'_> {
         importer: &JoinedCluster<'_>,
         name: ServiceRef,
         present: Present,
-    ) -> Option<MergedName> {
+    ) -> Option<ExportsForImporter> {
         let served = &set.served;
         let selection = &Selection::service(name.clone());
         let clusterset = &importer.member.clusterset;
@@ -148,6 +148,6 @@ impl Clustersets<'_> {
         }
         let stale_before = self.invocation.stale_before();
         let members = Members::new(&read, clusterset, &served, stale_before);
-        Some(importer.merged_name(&members, &name, &present.clusters()))
+        Some(importer.exports_to_import(&members, &name, &present.clusters()))
     }
 }

@@ -233,12 +233,13 @@ impl GuardedRun<'_> {
         losses: &Losses,
         noted: impl Fn(&ServiceRef) -> Option<Sighting>,
     ) -> Option<Arc<GuardStatus>> {
-        let measure = LossBase { extent: self.extent, instances, unread, has_earlier_reads: false };
+        let base = LossBase { extent: self.extent, instances, unread, has_earlier_reads: false };
         let cluster = self.cluster.clone();
         let subject = LossSubject::Endpoints;
-        let run = Circumstances { guard: self.guard, now: self.now, cluster, subject };
+        let circumstances = Circumstances { guard: self.guard, now: self.now, cluster, subject };
         let sightings = losses.keys().filter_map(|name| Some((name.clone(), noted(name)?)));
-        let mut status = measure.judge(&run, losses, &sightings.collect())?.status(run);
+        let mut status =
+            base.judge(&circumstances, losses, &sightings.collect())?.status(circumstances);
         let held = status.verdict.held.iter().filter(|(_, loss)| !loss.has_room);
         status.without_note = held.map(|(name, _)| name.clone()).collect();
         Some(Arc::new(status))

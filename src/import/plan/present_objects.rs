@@ -192,7 +192,7 @@ impl Present {
             parts.entry((name.clone(), cluster)).or_default();
         }
         for slice in &self.slices {
-            let cluster = slice.source().filter(|cluster| !served.has_exporter(cluster));
+            let cluster = slice.source().filter(|cluster| !served.is_id_of_exporter(cluster));
             if let Some(cluster) = cluster {
                 let part = parts.entry((name.clone(), cluster)).or_default();
                 part.extend(slice.part_endpoints());

@@ -33,8 +33,9 @@ pub struct NamedExports {
     pub has_all_exporters: bool,
 }
 
-/// The exports of one name, with the endpoints of each exporter for one importing cluster.
-pub struct MergedName {
+/// The exports of one name as one cluster imports them: the merged exports, and the endpoints of each exporter that this
+/// importer may have.
+pub struct ExportsForImporter {
     pub named: Arc<NamedExports>,
     pub sources: Sources,
     /// The addresses, instances and records that are not imported, with the reasons.
@@ -128,7 +129,8 @@ impl<'a> Members<'a> {
                 return Err(problem.clone());
             }
             for (id, attributes) in self.read.registry.instances(key) {
-                if Owner::of(attributes).is_some_and(|owner| self.served.is_exporter(&owner)) {
+                if Owner::of(attributes).is_some_and(|owner| self.served.is_exporting_owner(&owner))
+                {
                     continue;
                 }
                 match attributes::read(attributes, self.clusterset) {
@@ -176,9 +178,9 @@ impl<'a> Members<'a> {
         };
         // If the member has marked instances but no cluster record, its records were deleted, or the list of members
         // lacks the Cloud Map service of its records.
-        let has_no_record = records.is_none_or(|records| records.id_owner.is_none());
+        let lacks_cluster_record = records.is_none_or(|records| records.id_owner.is_none());
         let has_marked_instance = own.iter().any(|(_, instance)| instance.is_marked);
-        if records.is_some_and(is_unknown) || has_no_record && has_marked_instance {
+        if records.is_some_and(is_unknown) || lacks_cluster_record && has_marked_instance {
             return None;
         }
         let export = match record {

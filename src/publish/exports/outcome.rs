@@ -61,9 +61,9 @@ fn of_export(
     if let Some(line) = lines.iter().find(|line| excludes_all_endpoints(line)) {
         return ExportOutcome::HeldBack(text(line));
     }
-    let mut not_made = report
-        .all_lines()
-        .filter(|line| line.service.as_ref() == Some(service) && line.outcome.is_left_undone());
+    let mut not_made = report.all_lines().filter(|line| {
+        line.service.as_ref() == Some(service) && line.outcome.is_failed_or_not_attempted()
+    });
     if let Some(outcome) = not_made.next().filter(|_| !is_registered).and_then(failure) {
         return outcome;
     }
@@ -127,7 +127,7 @@ fn instances(
 fn failure(line: &Line) -> Option<ExportOutcome> {
     match &line.outcome {
         Outcome::Failed { error } => Some(ExportOutcome::Failed(error.clone())),
-        Outcome::Undone { .. } => Some(ExportOutcome::TimeRanOut),
+        Outcome::NotAttempted { .. } => Some(ExportOutcome::TimeRanOut),
         _ => None,
     }
 }

@@ -437,7 +437,8 @@ impl<'a> GroupSync<'a> {
     /// Returns the effect of a change in a Cloud Map service that does not exist.
     pub fn without_service(&self, key: &ServiceKey) -> Effect {
         let made = self.results.settled.iter().filter(|made| made.change.place().key == *key);
-        let missing = || Effect::Settled(Outcome::undone("its Cloud Map service does not exist"));
+        let missing =
+            || Effect::Settled(Outcome::not_attempted("its Cloud Map service does not exist"));
         let mut reasons = made.filter_map(|made| made.outcome.as_ref().err());
         reasons.next().map_or_else(missing, |reason| Effect::HeldBack(reason.clone()))
     }

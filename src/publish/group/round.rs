@@ -265,6 +265,6 @@ fn outcome_of_unmade(change: &Change) -> Result<Outcome, Reason> {
     }
     match change {
         Change::UpdateService { update, .. } => Err(Reason::ttl_without_instance(update)),
-        _ => Ok(Outcome::undone("an earlier change was not made")),
+        _ => Ok(Outcome::not_attempted("an earlier change was not made")),
     }
 }

@@ -264,7 +264,9 @@ impl ClusterRun<'_> {
         let named = |flow| (flow == Flow::Exports).then_some(selection.names()).flatten();
         let named = named(self.owner.flow).filter(|_| known_names.is_none());
         let mut keys: BTreeSet<ServiceKey> = known_names.unwrap_or_default();
-        keys.extend(named.into_iter().flat_map(|names| observation.registry.keys_named(names)));
+        keys.extend(
+            named.into_iter().flat_map(|names| observation.registry.keys_of_same_name(names)),
+        );
         let observed = loop {
             let observed = observation.decided(selection);
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());

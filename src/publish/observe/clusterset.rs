@@ -35,7 +35,7 @@ impl Served {
                 let all = registry
                     .instances(key)
                     .filter_map(|(_, attributes)| Owner::of(attributes)?.service_of(attributes));
-                names.extend(all.filter(|_| !self.has_exporter(&cluster)));
+                names.extend(all.filter(|_| !self.is_id_of_exporter(&cluster)));
             } else if registry
                 .instances(key)
                 .any(|(_, attributes)| is_exported_to(attributes, clusterset))
@@ -44,7 +44,7 @@ impl Served {
                 names.insert(ServiceRef::new(&namespace.name, &service.name));
             }
         }
-        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_of_same_name(&names).collect();
         keys.retain(|key| registry.services.get(key).is_some_and(|service| !service.is_current()));
         keys
     }
@@ -143,7 +143,7 @@ impl SharedRegistry {
             has_all_members &= self.leave_importers_out(&mut registry, served);
             self.read_records(&mut registry, names, served).await?;
         }
-        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_of_same_name(names).collect();
         if !served.bypasses_cache && !has_exports(&registry) {
             // No record exports these names, and the rate of lists of services is low.
             let mirror = self.memory.mirror();
@@ -191,7 +191,7 @@ impl SharedRegistry {
         registry: &mut Registry,
         names: &BTreeSet<ServiceRef>,
     ) -> Result<(), Failure> {
-        let mut unknown: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
+        let mut unknown: BTreeSet<ServiceKey> = registry.keys_of_same_name(names).collect();
         self.memory.mirror().outdate_lists_without(&mut unknown, self.began);
         self.ensure_read_since(registry, &unknown, self.began).await
     }
@@ -208,7 +208,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let departing = imported.departing(registry);
         let names = departing.names();
-        let mut uncounted: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
+        let mut uncounted: BTreeSet<ServiceKey> = registry.keys_of_same_name(&names).collect();
         let is_skipped_as_empty = |key: &ServiceKey| {
             registry.services.get(key).is_some_and(CloudMapService::is_skipped_as_empty)
         };
@@ -233,7 +233,7 @@ impl SharedRegistry {
         self.read_by_ids(registry, departing.instances(registry)).await;
         // Another cluster may export the name in a service whose instances the lists do not count yet.
         let ending = imported.ending(registry);
-        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&ending).collect();
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_of_same_name(&ending).collect();
         keys.retain(|key| {
             registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
         });
@@ -335,7 +335,7 @@ impl SharedRegistry {
         let reads = services.map(|(key, mut service)| {
             // The exports of a served cluster are read from the cluster.
             let is_served = ClusterId::parse(&service.name)
-                .is_some_and(|cluster| served.has_exporter(&cluster));
+                .is_some_and(|cluster| served.is_id_of_exporter(&cluster));
             let unread = names.iter().filter(|_| !is_served);
             let ids: BTreeSet<String> = unread.map(id::export_record).collect();
             async move {

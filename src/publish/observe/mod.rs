@@ -311,9 +311,9 @@ impl ClusterRun<'_> {
             self.registry.ensure_read_since(&mut registry, &keys, since).await?;
         }
         // Another cluster with the same id in its settings may have written its record since the run began.
-        let has_no_record = registry.services.contains_key(&key)
+        let lacks_cluster_record = registry.services.contains_key(&key)
             && registry.instance(&key, id::CLUSTER_RECORD).is_none();
-        if is_whole && has_no_record {
+        if is_whole && lacks_cluster_record {
             let now = self.registry.take_moment();
             self.registry.ensure_read_since(&mut registry, &keys, now).await?;
         }

@@ -155,7 +155,7 @@ pub const CLUSTER_METRICS: [Metric<ClusterReport>; 17] = [
     Metric::counted(
         "Leftover",
         "endpoints that are gone and still registered: the deregistrations among `Failed` and `Undone`",
-        |cluster| Some(cluster.left_undone(Verb::Deregister)),
+        |cluster| Some(cluster.count_failed_or_not_attempted(Verb::Deregister)),
     ),
     Metric::counted(
         "GuardHeld",
@@ -206,15 +206,15 @@ impl ClusterReport {
     }
 
     /// Returns the number of changes of a kind that failed or were not attempted.
-    fn left_undone(&self, change: Verb) -> usize {
-        let left = self.all_lines().filter(|line| line.outcome.is_left_undone());
+    fn count_failed_or_not_attempted(&self, change: Verb) -> usize {
+        let left = self.all_lines().filter(|line| line.outcome.is_failed_or_not_attempted());
         left.filter(|line| line.verb() == Some(change)).count()
     }
 
     /// Returns the number of endpoints that are ready and not registered.
     fn missing(&self) -> usize {
         let refused = self.services.iter().map(|service| service.refused.len());
-        self.left_undone(Verb::Register) + refused.sum::<usize>()
+        self.count_failed_or_not_attempted(Verb::Register) + refused.sum::<usize>()
     }
 
     /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.
@@ -257,7 +257,7 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
         Some(sum_unless_quiet(report, |cluster| {
-            cluster.missing() + cluster.left_undone(Verb::Deregister)
+            cluster.missing() + cluster.count_failed_or_not_attempted(Verb::Deregister)
         }))
     }),
     Metric::seconds(

@@ -14,7 +14,7 @@ fn change(change: Verb, outcome: Outcome) -> Line {
 
 fn cluster() -> ClusterReport {
     let failed = || Outcome::failed("");
-    let undone = || Outcome::undone("");
+    let undone = || Outcome::not_attempted("");
     let service = ServiceReport {
         lines: vec![
             change(Verb::Register, failed()),
