@@ -263,8 +263,8 @@ mod tests {
         let recorder = OutcomeRecorder::default();
         recorder.record(Call::GetInstance, Some(&error(Class::Denied, "first")));
         recorder.record(Call::GetInstance, Some(&error(Class::Denied, "second")));
-        let refused = Err("cannot read: second".to_owned());
-        assert_eq!(*recorder.outcomes(), [(Call::GetInstance, refused)].into());
+        let failed = Err("cannot read: second".to_owned());
+        assert_eq!(*recorder.outcomes(), [(Call::GetInstance, failed)].into());
 
         recorder.record(Call::GetInstance, Some(&error(Class::NotFound, "no such instance")));
         recorder.record(Call::GetInstance, Some(&error(Class::Denied, "third")));

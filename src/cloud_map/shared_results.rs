@@ -124,8 +124,8 @@ pub struct FullNamespaces(Mutex<BTreeMap<String, String>>);
 
 impl FullNamespaces {
     pub fn note(&self, namespace: &str, message: &str) {
-        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.entry(namespace.to_owned()).or_insert_with(|| message.to_owned());
+        let mut full = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        full.entry(namespace.to_owned()).or_insert_with(|| message.to_owned());
     }
 
     /// Returns Cloud Map's message if the namespace is full.

@@ -24,7 +24,7 @@ impl Function {
         deadline: Deadline,
     ) -> Reply {
         if let Some(error) = self.reserved(command.action, qualifier) {
-            return Reply::refused(error);
+            return Reply::failed(error);
         }
         let answer = async {
             match command.action {
@@ -35,7 +35,7 @@ impl Function {
         // Each read should end before this limit. If one does not, the person still gets an answer.
         let in_time = deadline.until_end(answer).await;
         let in_time = in_time.unwrap_or(Err(Error::Late(command.action)));
-        in_time.unwrap_or_else(Reply::refused)
+        in_time.unwrap_or_else(Reply::failed)
     }
 
     /// Returns an error if the action is reserved to an alias and was not invoked through it.

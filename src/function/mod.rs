@@ -92,7 +92,7 @@ impl Function {
     ) -> Reply {
         let before = self.clients.traffic();
         let mut reply = match event::read(payload) {
-            Err(error) => Reply::refused(error.into()),
+            Err(error) => Reply::failed(error.into()),
             Ok(event::Payload::Schedule) => Box::pin(self.run_schedule(deadline)).await,
             Ok(event::Payload::Queue(messages)) => {
                 let receipts = failed_messages::receipts(&messages);
@@ -226,7 +226,7 @@ pub enum Body {
 }
 
 impl Reply {
-    fn refused(error: Error) -> Self {
+    fn failed(error: Error) -> Self {
         Self { report: None, response: Err(error) }
     }
 

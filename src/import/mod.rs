@@ -471,8 +471,8 @@ impl ImportRun<'_> {
 
 impl ImportOutcome {
     /// Removes the outcomes that the next plan replaces. If the run has learned what to do without, only applied
-    /// changes stay. Otherwise only the changes of slices that were not attempted are removed, since the next plan writes the
-    /// slices in spite of the failure. It also writes the status, but a blocked status has no outcome
+    /// changes stay. Otherwise only the changes of slices that were not attempted are removed, since the next plan
+    /// writes the slices in spite of the failure. It also writes the status, but a blocked status has no outcome
     /// ([`FailedWrite::is_reported_for`]).
     fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
         self.made.retain(|Made { change, result }| match result {

@@ -154,8 +154,8 @@ impl Registry {
 /// The full namespaces, as this run has seen them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
-    /// Cloud Map's error messages, by namespace id.
-    refused: BTreeMap<String, String>,
+    /// Cloud Map's error message for each full namespace, by namespace id.
+    full: BTreeMap<String, String>,
     /// The number of instances that a Service deregistered in a full namespace to make room for its own new ones, by
     /// namespace id.
     freed: BTreeMap<(ServiceRef, String), usize>,
@@ -167,8 +167,8 @@ pub struct Capacity {
 impl Capacity {
     /// Records that a namespace is full. A second refusal came after a Service had freed capacity, so it closes the
     /// namespace.
-    pub fn refuse(&mut self, namespace: &str, message: &str) {
-        let known = self.refused.insert(namespace.to_owned(), message.to_owned());
+    pub fn record_full(&mut self, namespace: &str, message: &str) {
+        let known = self.full.insert(namespace.to_owned(), message.to_owned());
         if known.is_some() {
             self.closed.insert(namespace.to_owned());
             self.freed.retain(|(_, freed), _| freed != namespace);
@@ -181,12 +181,12 @@ impl Capacity {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.refused.is_empty()
+        self.full.is_empty()
     }
 
     /// Cloud Map's error message if the namespace of `key` is full.
     pub fn refusal(&self, key: &ServiceKey) -> Option<&String> {
-        self.refused.get(&key.namespace)
+        self.full.get(&key.namespace)
     }
 
     /// Records that a Service deregistered an instance to free capacity for a new one.

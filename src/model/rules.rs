@@ -293,8 +293,11 @@ mod tests {
         assert_eq!(obstacle(true, &["prod", "clusterset"]), None);
         let unread = Some("CLOUD_MAP_NAMESPACES does not contain it");
         assert_eq!((obstacle(true, &["prod"]), obstacle(false, &["prod"])), (unread, unread));
-        let refused = Some(NOT_CREATED);
-        assert_eq!((obstacle(false, &[]), obstacle(false, &["clusterset"])), (refused, refused));
+        let not_created = Some(NOT_CREATED);
+        assert_eq!(
+            (obstacle(false, &[]), obstacle(false, &["clusterset"])),
+            (not_created, not_created)
+        );
     }
 
     fn glob(pattern: &str) -> Glob {

@@ -315,8 +315,8 @@ impl<'a> GroupCalls<'a> {
                 let service = self.group.observation.registry.services.get(&place.key);
                 let mismatch = service
                     .and_then(|service| Reason::record_type_mismatch(service.kind, attributes));
-                let refused = || Reason::InvalidInput(error.in_full());
-                Effect::HeldBack(mismatch.unwrap_or_else(refused))
+                let invalid_input = || Reason::InvalidInput(error.in_full());
+                Effect::HeldBack(mismatch.unwrap_or_else(invalid_input))
             }
             _ => failed(error),
         }

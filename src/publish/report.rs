@@ -48,7 +48,7 @@ pub fn of_results(cluster: &str, plan: Plan, lines: ChangeLines) -> ClusterRepor
     let mut differences = BTreeMap::new();
     for (place, lines) in lines.0 {
         let service = at(&mut services, &place);
-        service.refused = lines.refused;
+        service.rejected = lines.rejected;
         service.lines = lines.changes.into_iter().map(|(_, line)| line).collect();
         service.lines.shrink_to_fit();
         for (_, _, line) in lines.held_back {
@@ -148,7 +148,7 @@ struct LinesAt {
     changes: Vec<(Stage, Line)>,
     held_back: Vec<(Stage, Option<String>, HeldBack)>,
     /// The registrations that Cloud Map rejects as invalid.
-    refused: Vec<Line>,
+    rejected: Vec<Line>,
     /// The change in the number of instances.
     difference: isize,
 }
@@ -177,7 +177,7 @@ impl ChangeLines {
             Err(reason) => {
                 let registers = matches!(change, Change::Register { .. });
                 if registers && matches!(reason, Reason::InvalidInput(_)) {
-                    at.refused.push(line(service.clone(), &change, Outcome::KeptOut));
+                    at.rejected.push(line(service.clone(), &change, Outcome::KeptOut));
                 }
                 let place = Some(change.place().clone());
                 let instance = change.instance().map(str::to_owned);
@@ -196,7 +196,7 @@ fn line(planned_for: ServiceRef, change: &Change, outcome: Outcome) -> Line {
         (_, None) => (verb, "service"),
         (_, Some(instance)) => (verb, instance),
     };
-    let service = change.marked().cloned().unwrap_or(planned_for);
+    let service = change.deregisters_instance_of().cloned().unwrap_or(planned_for);
     let line = Line::new(verb.sign(), code.as_str(), change.detail(), outcome).about(service);
     Line { object: Some(object.to_owned()), ..line }
 }

@@ -104,11 +104,11 @@ impl Runner<'_> {
     /// the additions, it is made again first.
     async fn make(&mut self, changes: Vec<PlannedChange>) {
         let mut tried = Vec::new();
-        let mut refused = Vec::new();
+        let mut not_retried = Vec::new();
         let answers = self.refusals(&changes);
         for (planned, answer) in changes.into_iter().zip(answers) {
             match answer {
-                Some(answer) => refused.push((planned, answer)),
+                Some(answer) => not_retried.push((planned, answer)),
                 None => tried.push(planned),
             }
         }
@@ -121,7 +121,8 @@ impl Runner<'_> {
             slots = admitted;
         }
         if self.is_old_for(&tried) {
-            let changes = tried.into_iter().chain(refused.into_iter().map(|(planned, _)| planned));
+            let changes =
+                tried.into_iter().chain(not_retried.into_iter().map(|(planned, _)| planned));
             let read = self.read_again_for(changes.collect(), call.map(|call| (call, slots))).await;
             if let Some(read) = read {
                 self.group.observed(read);
@@ -129,7 +130,7 @@ impl Runner<'_> {
             return;
         }
         self.apply(tried, slots).await;
-        for (planned, answer) in refused {
+        for (planned, answer) in not_retried {
             self.group.record_earlier_refusal(planned, answer);
         }
     }
@@ -233,7 +234,8 @@ impl Runner<'_> {
             .await;
         registry.record_changed(made.iter().map(|(planned, _)| &planned.change.place().key));
         if task.is_sync() {
-            let answers = made.iter().map(|(planned, effect)| (&planned.change, effect.refused()));
+            let answers =
+                made.iter().map(|(planned, effect)| (&planned.change, effect.permanent_refusal()));
             registry.refusals().record(answers, &self.group.observation);
         }
         if made.iter().any(|(_, effect)| *effect == Effect::Contested) {

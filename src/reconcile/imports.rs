@@ -11,7 +11,7 @@ use crate::import::{Imported, Importing, Made, ReadAgain, plan};
 use crate::model::{
     ClusterId, Flow, Kind, Line, Outcome, Owner, STALE, ServiceRef, Timestamp, join_first,
 };
-use crate::publish::exports::Refused;
+use crate::publish::exports::Obstacle;
 use crate::report::{GuardReport, Mode, MultiClusterReport};
 
 /// The largest number of imports that a line names.
@@ -82,11 +82,12 @@ impl JoinedCluster<'_> {
         // An obstacle already explains why the cluster has no record.
         if imported.lacks_own_record && !report.lines.iter().any(Line::is_obstacle) {
             let former = members.other_id_of(&self.owner_of_records(), &self.member);
-            let refused = former.map_or(Refused::UnfamiliarRegistry, |former| Refused::IdChanged {
-                id: self.member.cluster.to_string(),
-                former: former.to_string(),
-            });
-            report.lines.push((&refused).into());
+            let obstacle =
+                former.map_or(Obstacle::UnfamiliarRegistry, |former| Obstacle::IdChanged {
+                    id: self.member.cluster.to_string(),
+                    former: former.to_string(),
+                });
+            report.lines.push((&obstacle).into());
         }
         report.add_imports(imported);
     }

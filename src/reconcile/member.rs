@@ -26,7 +26,7 @@ use crate::model::{
     Owner, ReadExports, Selection, ServiceExport, ServiceRef, Word,
 };
 use crate::publish::exports::{
-    self, Exporting, Offer, PresentImports, PublishedExports, Purpose, Refused,
+    self, Exporting, Obstacle, Offer, PresentImports, PublishedExports, Purpose,
 };
 use crate::publish::observe::{self, ClaimSource, ClusterRun, SharedRegistry};
 use crate::report::{Mode, MultiClusterReport, ServiceReport};
@@ -76,7 +76,7 @@ impl Invocation<'_> {
             let member = match self.read_member(cluster, connection, selection).await {
                 // Only a failed handshake is tried again: a server that does not answer would take its 30 seconds
                 // twice.
-                Err(Refused::Unread(observe::Error::Kubernetes(error)))
+                Err(Obstacle::Unread(observe::Error::Kubernetes(error)))
                     if is_reused && error.is_failed_handshake() =>
                 {
                     match self.reconnect(cluster).await {
@@ -108,11 +108,11 @@ impl Invocation<'_> {
         cluster: &'a Cluster,
         connection: Connection,
         selection: &Selection,
-    ) -> Result<JoinedCluster<'a>, Refused> {
+    ) -> Result<JoinedCluster<'a>, Obstacle> {
         let multi_cluster = self.settings.multi_cluster_of(cluster);
         let kubernetes = &connection.kubernetes;
         if !kubernetes.serves_multi_cluster().await? {
-            return Err(Refused::NoApi);
+            return Err(Obstacle::NoApi);
         }
         let property = |name| async move {
             match selection.names().filter(|_| self.mode == Mode::Sync) {
@@ -135,7 +135,7 @@ impl Invocation<'_> {
                 Ok(read) => objects = Some(read),
                 Err(error) if error.class == ErrorClass::Unreachable => return Err(error.into()),
                 // The API server answers, so the ServiceExports may be readable.
-                Err(error) => unread_imports = Some(Refused::from(error).into()),
+                Err(error) => unread_imports = Some(Obstacle::from(error).into()),
             }
         }
         let imports_before =
@@ -254,7 +254,7 @@ impl JoinedCluster<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
         offer: impl FnOnce(Offer) + Send + Sync,
-    ) -> Result<Option<PublishedExports>, Refused> {
+    ) -> Result<Option<PublishedExports>, Obstacle> {
         let is_plan = self.invocation.mode == Mode::Plan;
         let purpose = match &self.objects {
             _ if self.is_exporting() => Purpose::Sync,

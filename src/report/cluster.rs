@@ -140,7 +140,7 @@ impl ServiceReport {
         if !is_emptied {
             self.lines.retain(|line| line.code != EMPTIED);
         }
-        self.refused.extend(other.refused);
+        self.rejected.extend(other.rejected);
     }
 }
 
@@ -212,7 +212,7 @@ pub struct ServiceReport {
     pub lines: Vec<Line>,
     /// The registrations that Cloud Map rejects as invalid, for the metrics.
     #[serde(skip)]
-    pub refused: Vec<Line>,
+    pub rejected: Vec<Line>,
 }
 
 // The part of a cluster's report about its clusterset. The Cloud Map services of its exports are among the others.

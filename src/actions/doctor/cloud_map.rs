@@ -136,13 +136,13 @@ fn add_answers(answers: ReadOutcomes, checks: &mut Vec<Check>) {
             Ok(()) if matches!(call, Call::ListNamespaces | Call::ListServices) => {}
             Ok(()) => checks.push(Check::ok(NAME, format!("{call} is allowed"))),
             Err(problem) if checks.iter().any(|check| check.detail.contains(&problem)) => {}
-            Err(problem) => checks.push(check_refused(call, problem)),
+            Err(problem) => checks.push(check_failed_call(call, problem)),
         }
     }
 }
 
-/// The check of a refused call: failed if a sync needs the call, otherwise a note.
-fn check_refused(call: Call, problem: String) -> Check {
+/// The check of a call that failed: failed if a sync needs the call, otherwise a note.
+fn check_failed_call(call: Call, problem: String) -> Check {
     let needed_by = match call {
         Call::GetService => "it only shortens runs with many namespaces",
         Call::DiscoverInstances => "only the action explain needs this",
@@ -176,15 +176,15 @@ pub(super) fn note_health_checks(plan: &Plan, registry: &Registry) -> Option<Che
 
 /// A failed check that names the Services without rights to write their DNS records, if any.
 pub(super) fn check_dns_rights(plan: &Plan) -> Option<Check> {
-    let refused = plan.held_back.iter().filter(|line| line.reason == Reason::DnsNotAllowed);
-    let refused = refused.map(|line| {
+    let without_rights = plan.held_back.iter().filter(|line| line.reason == Reason::DnsNotAllowed);
+    let without_rights = without_rights.map(|line| {
         let place = line.place.as_ref().map(Place::to_string).unwrap_or_default();
         format!("{} {place}", line.service)
     });
-    let refused = join_first(refused, NAMED);
-    let detail = format!("{refused}: no rights to write DNS records (DNS_NAMESPACES)");
+    let without_rights = join_first(without_rights, NAMED);
+    let detail = format!("{without_rights}: no rights to write DNS records (DNS_NAMESPACES)");
     let fix = "deploy with their hosted zones in HostedZoneIds, or use an HTTP namespace";
-    (!refused.is_empty()).then(|| Check::failed(NAME, detail, fix))
+    (!without_rights.is_empty()).then(|| Check::failed(NAME, detail, fix))
 }
 
 /// Actions on the instances of a service. A role may require the service's tag.

@@ -80,7 +80,7 @@ impl Invocation<'_> {
                 check_exports(&exported, &joined, checks);
             }
             Ok(_) => {}
-            Err(refused) => checks.push(failed(name, &(&refused).into())),
+            Err(obstacle) => checks.push(failed(name, &(&obstacle).into())),
         }
         if let Some(read) = registry.whole_registry().await {
             check_registry(&joined, &read, checks);

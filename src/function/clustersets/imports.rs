@@ -13,7 +13,7 @@ use crate::import::Imported;
 use crate::import::plan::Present;
 use crate::import::sources::{ExportsForImporter, Members};
 use crate::model::{GuardState, Selection, ServiceRef};
-use crate::publish::exports::{Offer, Refused};
+use crate::publish::exports::{Obstacle, Offer};
 use crate::publish::shuffle;
 use crate::reconcile::{CONCURRENT_CLUSTERS, Clusterset, JoinedCluster};
 
@@ -45,9 +45,9 @@ impl Clustersets<'_> {
     ) -> Imports {
         let Self { invocation, registries, selections, .. } = *self;
         let may_not_import = |index| {
-            let refused = published.get(&index).and_then(|published| published.as_ref().err());
+            let obstacle = published.get(&index).and_then(|published| published.as_ref().err());
             matches!(offered.get(&index), Some(Offer::ImportsForbidden))
-                || refused.is_some_and(Refused::forbids_imports)
+                || obstacle.is_some_and(Obstacle::forbids_imports)
         };
         let importers: Vec<(usize, &JoinedCluster<'_>)> =
             self.joined().filter(|(index, _)| !may_not_import(*index)).collect();

@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) type JoinedMembers<'a> = BTreeMap<usize, Result<JoinedCluster<'a>, Box<Line>>>;
 
 /// The published exports of each cluster, or the reason why they were not published, by its index in the settings.
-type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, exports::Refused>>;
+type ExportResults = BTreeMap<usize, Result<exports::PublishedExports, exports::Obstacle>>;
 
 /// The index of a cluster in the settings, and the offer of its exports.
 type ClusterOffer = (usize, exports::Offer);

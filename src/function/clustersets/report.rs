@@ -12,7 +12,7 @@ use crate::function::run;
 use crate::import::{Imported, plan, sources};
 use crate::kubernetes::Kubernetes;
 use crate::model::{Kind, Line, Outcome, Selection};
-use crate::publish::exports::{PublishedExports, Refused};
+use crate::publish::exports::{Obstacle, PublishedExports};
 use crate::reconcile::JoinedCluster;
 use crate::report::{ClusterReport, Counts, Mode, MultiClusterReport};
 
@@ -34,9 +34,9 @@ impl Clustersets<'_> {
             report.lines.extend(obstacle.map(|obstacle| (**obstacle).clone()));
             let exported = exports.remove(index);
             // Imports may have the same obstacle.
-            let refused = exported.as_ref().and_then(|exported| exported.as_ref().err());
-            let refused = refused.map(Line::from).filter(|line| !report.lines.contains(line));
-            report.lines.extend(refused);
+            let unexported = exported.as_ref().and_then(|exported| exported.as_ref().err());
+            let unexported = unexported.map(Line::from).filter(|line| !report.lines.contains(line));
+            report.lines.extend(unexported);
             self.write_obstacle(*index, exported.as_ref(), &mut report).await;
             if let Some(Ok(exported)) = &exported {
                 report.add_exports(exported);
@@ -73,7 +73,7 @@ impl Clustersets<'_> {
     async fn write_obstacle(
         &self,
         index: usize,
-        exported: Option<&Result<PublishedExports, Refused>>,
+        exported: Option<&Result<PublishedExports, Obstacle>>,
         report: &mut MultiClusterReport,
     ) {
         let Self { function, invocation, selections, members, .. } = *self;
@@ -85,7 +85,7 @@ impl Clustersets<'_> {
         }
         let obstacle = match (&members[&index], exported) {
             (Err(obstacle), _) if !obstacle.is_unfinished() => Line::clone(obstacle),
-            (Ok(_), Some(Err(refused))) if refused.concerns_exports() => refused.into(),
+            (Ok(_), Some(Err(obstacle))) if obstacle.concerns_exports() => obstacle.into(),
             _ => return,
         };
         invocation.write_obstacle(cluster, &obstacle, report).await;
@@ -95,14 +95,14 @@ impl Clustersets<'_> {
     async fn report_imports(
         &self,
         (joined, members): (&JoinedCluster<'_>, &sources::Members<'_>),
-        exported: Option<Result<PublishedExports, Refused>>,
+        exported: Option<Result<PublishedExports, Obstacle>>,
         imported: Option<Imported>,
         report: &mut MultiClusterReport,
     ) {
         // A cluster that exports, or whose record was refused, already has a line about the other owner of its id.
         let is_reported = joined.is_exporting() || matches!(exported, Some(Err(_)));
         let owner = joined.other_id_owner(members).filter(|_| !is_reported);
-        let taken = owner.map(|owner| Refused::taken(&joined.member.cluster, Some(owner)));
+        let taken = owner.map(|owner| Obstacle::taken(&joined.member.cluster, Some(owner)));
         report.lines.extend(taken.map(|taken| *Box::<Line>::from(taken)));
         if let Some(Ok(exported)) = &exported {
             joined.write_conditions(exported, (members, imported.as_ref()), report).await;

@@ -33,8 +33,8 @@ pub struct NamedExports {
     pub has_all_exporters: bool,
 }
 
-/// The exports of one name as one cluster imports them: the merged exports, and the endpoints of each exporter that this
-/// importer may have.
+/// The exports of one name as one cluster imports them: the merged exports, and the endpoints of each exporter that
+/// this importer may have.
 pub struct ExportsForImporter {
     pub named: Arc<NamedExports>,
     pub sources: Sources,

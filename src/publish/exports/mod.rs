@@ -28,10 +28,10 @@ use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 use records::{OwnRecords, Written};
 
-pub use outcome::{INSTALL, MAXIMUM, Refused};
+pub use outcome::{INSTALL, MAXIMUM, Obstacle};
 
-/// A run over the exports of a member. If the member has imports but no record in this Cloud Map, the run is refused
-/// unless a person confirms it: the Cloud Map may be the wrong one.
+/// A run over the exports of a member. If the member has imports but no record in this Cloud Map, the run publishes
+/// nothing unless a person confirms it: the Cloud Map may be the wrong one.
 pub struct Exporting<'a> {
     pub cluster_run: &'a ClusterRun<'a>,
     pub member: &'a Member,
@@ -47,8 +47,8 @@ pub struct Exporting<'a> {
 pub enum Purpose {
     /// Publishes its exports.
     Sync,
-    /// Writes the record of a member that only imports. A plan of a few Services only checks whether the member is
-    /// refused.
+    /// Writes the record of a member that only imports. A plan of a few Services only checks whether the member has an
+    /// obstacle.
     Introduction,
 }
 
@@ -88,20 +88,20 @@ impl<'a> Exporting<'a> {
     /// Publishes the exports of the member or introduces it, as the purpose says. A plan writes nothing.
     ///
     /// # Errors
-    /// Returns an error with the reason if the member is refused, or if the cluster or Cloud Map could not be read.
-    pub async fn run(mut self, purpose: Purpose) -> Result<PublishedExports, Refused> {
+    /// Returns the obstacle of the member. A failed read of the cluster or of Cloud Map is one, too.
+    pub async fn run(mut self, purpose: Purpose) -> Result<PublishedExports, Obstacle> {
         let exported = match purpose {
             Purpose::Sync => Box::pin(self.publish()).await,
             Purpose::Introduction => self.introduce().await,
         };
-        if exported.as_ref().is_err_and(Refused::forbids_imports) {
+        if exported.as_ref().is_err_and(Obstacle::forbids_imports) {
             self.offer(Offer::ImportsForbidden);
         }
         exported
     }
 
     /// Reads the selected exports, offers them to importers and publishes them.
-    async fn publish(&mut self) -> Result<PublishedExports, Refused> {
+    async fn publish(&mut self) -> Result<PublishedExports, Obstacle> {
         let Self { cluster_run, member, selection, options, .. } = *self;
         let desired =
             options.deadline.until_stop(Box::pin(cluster_run.read_cluster(selection))).await;
@@ -152,7 +152,7 @@ impl<'a> Exporting<'a> {
 
     /// Writes the record of a cluster that only imports. The record identifies the Cloud Map of its imports, as the
     /// record of an exporter does. It also reveals a second cluster with the same id in its settings.
-    async fn introduce(&mut self) -> Result<PublishedExports, Refused> {
+    async fn introduce(&mut self) -> Result<PublishedExports, Obstacle> {
         let Self { cluster_run, member, selection, options, .. } = *self;
         let is_whole = *selection == Selection::Everything;
         let read = async {
@@ -175,7 +175,7 @@ impl<'a> Exporting<'a> {
         own_records.only_imports = true;
         let (mut report, failure) = own_records.write_own(selection, options).await?;
         if let Some(ExportOutcome::Failed(error) | ExportOutcome::HeldBack(error)) = failure {
-            return Err(Refused::NoRecord(error));
+            return Err(Obstacle::NoRecord(error));
         }
         if own_records.has_cluster_record() {
             report = report.with(own_records.remove_former_records(selection, options).await);
@@ -184,7 +184,7 @@ impl<'a> Exporting<'a> {
     }
 
     /// Reads the Cloud Map services of the selected exports, and the records of the member. A message about no export
-    /// reads no records. A plan does, since it reports why the member is refused.
+    /// reads no records. A plan does, since it reports the obstacle of the member.
     async fn observe(
         &self,
         desired: Desired,
@@ -212,7 +212,7 @@ impl<'a> Exporting<'a> {
         &self,
         read: ReadRecords,
         registry: &Registry,
-    ) -> Result<OwnRecords<'a>, Refused> {
+    ) -> Result<OwnRecords<'a>, Obstacle> {
         let Self { cluster_run, member, selection, options, .. } = *self;
         let mut own_records = OwnRecords::new(cluster_run, member, read)?;
         let is_first = !own_records.has_cluster_record();
@@ -230,17 +230,17 @@ impl<'a> Exporting<'a> {
                         || self.imports.may_exist(cluster_run).await))
         {
             let id = member.cluster.to_string();
-            return Err(Refused::IdChanged { id, former });
+            return Err(Obstacle::IdChanged { id, former });
         }
         if is_first && let Some(place) = place_of_aws(registry, member) {
             let id = member.cluster.to_string();
-            return Err(Refused::AnotherController { id, place });
+            return Err(Obstacle::AnotherController { id, place });
         }
         if is_first && !cluster_run.confirmed && self.imports.may_exist(cluster_run).await {
-            return Err(Refused::UnfamiliarRegistry);
+            return Err(Obstacle::UnfamiliarRegistry);
         }
         if is_first && *selection != Selection::Everything && options.mode == Mode::Sync {
-            return Err(Refused::NotYetMember);
+            return Err(Obstacle::NotYetMember);
         }
         Ok(own_records)
     }

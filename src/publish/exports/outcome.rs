@@ -1,6 +1,6 @@
 //! The outcome of each export. Once the instances of an export are registered, its record is written. The outcome gives
-//! the reason if the record is not written, does not fit or was refused. [`Refused`] is the reason why a cluster has no
-//! exports.
+//! the reason if the record is not written, does not fit or was refused. [`Obstacle`] is the reason why a cluster has
+//! no exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -192,7 +192,7 @@ fn left_out(export: &Export) -> Option<String> {
 
 /// The reason why a cluster takes no part in its clusterset, or why nothing of it is published.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum Obstacle {
     #[error(transparent)]
     NoMember(#[from] members::NoMember),
     #[error(
@@ -253,7 +253,7 @@ pub enum Refused {
 /// The command that installs the CRDs of the API.
 pub const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
 
-impl Refused {
+impl Obstacle {
     /// Returns the refusal of a member whose id another cluster owns. `id_owner` is `None` if the record of that
     /// cluster cannot be read.
     pub fn taken(id: &ClusterId, id_owner: Option<&Owner>) -> Self {
@@ -266,7 +266,7 @@ impl Refused {
     /// Whether nothing is imported into the cluster either: AWS's controller or another installation manages it, its id
     /// is another cluster's, or its id was changed.
     pub fn forbids_imports(&self) -> bool {
-        use Refused::{AnotherController, ClusterIdTaken, IdChanged, OtherOwner};
+        use Obstacle::{AnotherController, ClusterIdTaken, IdChanged, OtherOwner};
         matches!(
             self,
             AnotherController { .. } | ClusterIdTaken { .. } | IdChanged { .. } | OtherOwner { .. }
@@ -312,7 +312,7 @@ impl Refused {
 
 /// Converts the error of a read. If the API server does not serve a kind, it answers a list with 404, and a request for
 /// an object with a 404 that does not name the object.
-impl From<observe::Error> for Refused {
+impl From<observe::Error> for Obstacle {
     fn from(error: observe::Error) -> Self {
         match error {
             observe::Error::Kubernetes(error) if error.is_not_found() => Self::NoApi,
@@ -321,16 +321,16 @@ impl From<observe::Error> for Refused {
     }
 }
 
-impl From<kubernetes::Error> for Refused {
+impl From<kubernetes::Error> for Obstacle {
     fn from(error: kubernetes::Error) -> Self {
         observe::Error::from(error).into()
     }
 }
 
-impl From<&Refused> for Line {
-    fn from(refused: &Refused) -> Self {
-        let code = refused.code();
-        let text = chain(refused);
+impl From<&Obstacle> for Line {
+    fn from(obstacle: &Obstacle) -> Self {
+        let code = obstacle.code();
+        let text = chain(obstacle);
         // Only a failed read may succeed in the next run.
         match code {
             "Unreadable" => Self::unreadable(text),
@@ -339,8 +339,8 @@ impl From<&Refused> for Line {
     }
 }
 
-impl From<Refused> for Box<Line> {
-    fn from(refused: Refused) -> Self {
-        Self::new((&refused).into())
+impl From<Obstacle> for Box<Line> {
+    fn from(obstacle: Obstacle) -> Self {
+        Self::new((&obstacle).into())
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outcome::{Refused, failures};
+use super::outcome::{Obstacle, failures};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord};
@@ -63,18 +63,18 @@ impl<'w> OwnRecords<'w> {
         cluster_run: &'w ClusterRun<'w>,
         member: &'w Member,
         read: Option<(Observation, ServiceKey)>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, Obstacle> {
         let namespace = record::namespace(&member.clusterset);
-        let ambiguous = || Refused::AmbiguousNamespace(namespace.clone());
+        let ambiguous = || Obstacle::AmbiguousNamespace(namespace.clone());
         let (observation, key) = read.ok_or_else(ambiguous)?;
         let exists = observation.registry.namespaces.get(&key.namespace);
         let exists = exists.is_some_and(|namespace| namespace.arn.is_some());
         if let Some(why) = observation.rules.obstacle_to_records(&namespace).filter(|_| !exists) {
-            return Err(Refused::NoNamespace { namespace, why });
+            return Err(Obstacle::NoNamespace { namespace, why });
         }
         let service = observation.registry.services.get(&key);
         if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
-            return Err(Refused::Unreadable(problem));
+            return Err(Obstacle::Unreadable(problem));
         }
         let own = observation.registry.instance(&key, CLUSTER_RECORD).map(Owner::of);
         // If there is no cluster record, another cluster may be about to write its record under this id.
@@ -92,9 +92,9 @@ impl<'w> OwnRecords<'w> {
                 if cluster == cluster_run.owner.cluster =>
             {
                 let id = member.cluster.to_string();
-                return Err(Refused::OtherOwner { namespace, id, owner });
+                return Err(Obstacle::OtherOwner { namespace, id, owner });
             }
-            Some(id_owner) => return Err(Refused::taken(&member.cluster, id_owner.as_ref())),
+            Some(id_owner) => return Err(Obstacle::taken(&member.cluster, id_owner.as_ref())),
             None => {}
         }
         let former = Registry::default();
@@ -135,7 +135,7 @@ impl<'w> OwnRecords<'w> {
 
     /// The Services with a record.
     pub(super) fn exports(&self) -> impl Iterator<Item = ServiceRef> {
-        let records = self.observation.marked(&self.key);
+        let records = self.observation.our_instances_with_service(&self.key);
         records.filter(|record| record.id != CLUSTER_RECORD).map(|record| record.service)
     }
 
@@ -283,7 +283,7 @@ impl OwnRecords<'_> {
         &mut self,
         selection: &Selection,
         options: Options,
-    ) -> Result<ClusterReport, Refused> {
+    ) -> Result<ClusterReport, Obstacle> {
         if options.mode != Mode::Sync || self.has_cluster_record() {
             return Ok(ClusterReport::default());
         }
@@ -301,12 +301,12 @@ impl OwnRecords<'_> {
         &mut self,
         selection: &Selection,
         options: Options,
-    ) -> Result<(ClusterReport, Option<ExportOutcome>), Refused> {
+    ) -> Result<(ClusterReport, Option<ExportOutcome>), Obstacle> {
         let wanted = self.cluster_record(selection, options.now);
         // Cloud Map may not yet show the record of another cluster of this run.
         let claimant = self.cluster_run.registry.reserve_id(self.member, &self.cluster_run.owner);
         if claimant != self.cluster_run.owner {
-            return Err(Refused::taken(&self.member.cluster, Some(&claimant)));
+            return Err(Obstacle::taken(&self.member.cluster, Some(&claimant)));
         }
         let (report, mut failures) = self.change(wanted, BTreeSet::new(), options).await;
         let failure = failures.remove(CLUSTER_RECORD);
@@ -316,7 +316,7 @@ impl OwnRecords<'_> {
         if failure.is_some() {
             let read = self.cluster_run.observe_records(None, self.member, None).await?;
             let again = Self::new(self.cluster_run, self.member, read);
-            if let Err(taken @ Refused::ClusterIdTaken { .. }) = again {
+            if let Err(taken @ Obstacle::ClusterIdTaken { .. }) = again {
                 return Err(taken);
             }
         }
@@ -379,9 +379,8 @@ impl OwnRecords<'_> {
         heartbeats.any(|heartbeat| self.cluster_run.now.duration_since(heartbeat) < ABANDONED)
     }
 
-    /// Removes the records of the cluster under other ids, or plans the removal. A run does not come here if the
-    /// cluster has exports only under other ids, or has imports but no record under its present id: it is refused
-    /// before. A message removes no records, since it relies on an id that the process read some time ago.
+    /// Removes the records of the cluster under other ids, or plans the removal. A cluster that has exports only under
+    /// other ids, or has imports but no record under its present id, has an obstacle before this. A message removes no records, since it relies on an id that the process read some time ago.
     pub(super) async fn remove_former_records(
         &self,
         selection: &Selection,

@@ -76,7 +76,7 @@ pub enum Effect {
 
 impl Effect {
     /// The answer of Cloud Map, if it has refused the change and would refuse it again.
-    pub fn refused(&self) -> Option<Reason> {
+    pub fn permanent_refusal(&self) -> Option<Reason> {
         match self {
             Self::Full(message) => Some(Reason::QuotaExceeded(message.clone())),
             Self::HeldBack(reason) => Some(reason.clone()),
@@ -159,8 +159,8 @@ pub struct GroupSync<'a> {
     /// The changes that got no token before their plan was too old.
     outdated: Vec<PlannedChange>,
     /// Registrations for which Cloud Map had no capacity.
-    refused: Vec<PlannedChange>,
-    /// The number of refused registrations for which a plan has given the reasons.
+    over_capacity: Vec<PlannedChange>,
+    /// The number of registrations in `over_capacity` for which a plan has given the reasons.
     explained: usize,
     /// The full namespaces that the last plan knew of.
     planned_for: Capacity,
@@ -205,7 +205,7 @@ impl<'a> GroupSync<'a> {
             failed_targets,
             contested: Vec::new(),
             outdated: Vec::new(),
-            refused: Vec::new(),
+            over_capacity: Vec::new(),
             explained: 0,
             planned_for: comparison.registry.capacity.clone(),
             doubted: BTreeSet::new(),
@@ -286,7 +286,7 @@ impl<'a> GroupSync<'a> {
                 self.state = State::Removing;
                 continue;
             }
-            if self.explain_refused() {
+            if self.explain_over_capacity() {
                 continue;
             }
             if self.reads_again() {
@@ -351,7 +351,7 @@ impl<'a> GroupSync<'a> {
     fn has_failed_removal(&self) -> bool {
         let mut settled = self.results.settled.iter();
         settled.any(|settled| {
-            settled.change.marked().is_some()
+            settled.change.deregisters_instance_of().is_some()
                 && settled.outcome.as_ref().is_ok_and(|outcome| !outcome.is_made())
         })
     }
@@ -359,7 +359,8 @@ impl<'a> GroupSync<'a> {
     /// Whether an instance of the Service that should be removed may still be registered.
     fn keeps_instances_to_remove(&self, service: &ServiceRef) -> bool {
         let is_left = |planned: &PlannedChange| {
-            planned.change.marked() == Some(service) && planned.change.waits_for().is_none()
+            planned.change.deregisters_instance_of() == Some(service)
+                && planned.change.waits_for().is_none()
         };
         self.has_failed_removal() || self.open.iter().chain(&self.contested).any(is_left)
     }
@@ -426,10 +427,10 @@ impl<'a> GroupSync<'a> {
                 // already knew that the namespace is full, the registration was to replace a deregistered instance, and
                 // its refusal counts too.
                 if capacity.refusal(key).is_none() || self.planned_for.refusal(key).is_some() {
-                    capacity.refuse(&key.namespace, &message);
+                    capacity.record_full(&key.namespace, &message);
                 }
                 self.results.full.insert(key.namespace.clone(), message);
-                self.refused.push(planned);
+                self.over_capacity.push(planned);
             }
         }
     }
@@ -527,7 +528,7 @@ impl Results {
             services.entry(key.clone()).or_insert_with(|| service.clone());
         }
         for (namespace, message) in &self.full {
-            observation.registry.capacity.refuse(namespace, message);
+            observation.registry.capacity.record_full(namespace, message);
         }
         for SettledChange { service, change, .. } in self.settled_as_made() {
             observation.record_change(service, change);

@@ -44,22 +44,22 @@ impl GroupSync<'_> {
             || is_needed && self.rounds_without_progress <= MAX_ROUNDS_WITHOUT_PROGRESS
     }
 
-    /// Plans again after registrations were refused, without a read. The plan gives the reasons for the refusals, and
-    /// the instances to remove to make room. Returns `false` if all refusals are explained already.
-    pub(super) fn explain_refused(&mut self) -> bool {
-        if self.refused.len() <= self.explained || self.state == State::Restoring {
+    /// Plans again, without a read, after Cloud Map had no capacity for registrations. The plan gives the reasons, and
+    /// the instances to remove to make room. Returns `false` if a plan has given the reasons for all of them.
+    pub(super) fn explain_over_capacity(&mut self) -> bool {
+        if self.over_capacity.len() <= self.explained || self.state == State::Restoring {
             return false;
         }
-        self.explained = self.refused.len();
+        self.explained = self.over_capacity.len();
         self.observation.decide_holders();
         self.observation.affected = self.scope().services;
         let plan = self.task.plan(&self.observation);
         self.open.clear();
         self.adopt_plan(plan);
-        // The plan of records gives no reasons, and plans refused records again.
-        let refused: BTreeSet<Target> =
-            self.refused.iter().map(|planned| planned.change.target()).collect();
-        self.open.retain(|planned| !refused.contains(&planned.change.target()));
+        // The plan of records gives no reasons, and plans the same records again.
+        let without_capacity: BTreeSet<Target> =
+            self.over_capacity.iter().map(|planned| planned.change.target()).collect();
+        self.open.retain(|planned| !without_capacity.contains(&planned.change.target()));
         true
     }
 
@@ -78,7 +78,7 @@ impl GroupSync<'_> {
 
     /// Returns the scope that the unsettled changes rest on.
     fn scope(&self) -> RereadScope {
-        let left = [&self.open, &self.contested, &self.outdated, &self.refused];
+        let left = [&self.open, &self.contested, &self.outdated, &self.over_capacity];
         let left = left.into_iter().flatten().map(|planned| &planned.change);
         RereadScope::of_group(&self.observation, &self.services, left)
     }
@@ -208,7 +208,7 @@ impl GroupSync<'_> {
         let mut open = std::mem::take(&mut self.open);
         open.append(&mut self.contested);
         open.append(&mut self.outdated);
-        open.append(&mut self.refused);
+        open.append(&mut self.over_capacity);
         open
     }
 
@@ -221,12 +221,12 @@ impl GroupSync<'_> {
                 self.settle(planned, Ok(Outcome::failed(text)));
             }
             if self.permits.is_some() {
-                self.settle_refused();
+                self.settle_over_capacity();
             }
         }
         // After a group that only adds, the comparison plans these registrations again: a removal may free capacity.
         if self.permits.is_none() {
-            self.refused.clear();
+            self.over_capacity.clear();
         }
         let notes = std::mem::take(&mut self.notes);
         for planned in self.take_open().into_iter().chain(notes) {
@@ -239,9 +239,10 @@ impl GroupSync<'_> {
         }
     }
 
-    /// Settles the refused registrations for which the last plan has no reason. The plan of records never has one.
-    fn settle_refused(&mut self) {
-        for planned in std::mem::take(&mut self.refused) {
+    /// Settles the registrations over capacity for which the last plan has no reason. The plan of records never has
+    /// one.
+    fn settle_over_capacity(&mut self) {
+        for planned in std::mem::take(&mut self.over_capacity) {
             let place = planned.change.place();
             let is_reported = self.results.held_back.iter().any(|line| {
                 line.service == planned.service

@@ -59,17 +59,24 @@ impl CapacityPlanner<'_> {
                 }
             }
             if !without_capacity.is_empty() {
-                let refused = self.exchange(&place, without_capacity);
-                self.hold_back(&place, remaining, &refused);
+                let without_exchange = self.exchange(&place, without_capacity);
+                self.hold_back(&place, remaining, &without_exchange);
             }
         }
     }
 
-    /// Holds the refused registrations back with one line. All of them are the holder's. `remaining` is the number of
-    /// further instances that the limit of the Cloud Map service allows.
-    fn hold_back(&mut self, place: &Place, remaining: usize, refused: &[WaitingRegistration]) {
-        let Some(WaitingRegistration { service: holder, .. }) = refused.first() else { return };
-        let count = refused.len();
+    /// Holds the registrations without an exchange back with one line. All of them are the holder's. `remaining` is the
+    /// number of further instances that the limit of the Cloud Map service allows.
+    fn hold_back(
+        &mut self,
+        place: &Place,
+        remaining: usize,
+        without_exchange: &[WaitingRegistration],
+    ) {
+        let Some(WaitingRegistration { service: holder, .. }) = without_exchange.first() else {
+            return;
+        };
+        let count = without_exchange.len();
         let wanted = self.compared.get(&place.key).map_or(count, Comparison::wanted);
         let fit = wanted.saturating_sub(count);
         let observation = self.observation;
@@ -85,7 +92,7 @@ impl CapacityPlanner<'_> {
                 Reason::LimitExceeded { wanted, fit, message: message.to_owned(), old }
             }
         };
-        for registration in refused {
+        for registration in without_exchange {
             self.plan.record_left_out(place, &registration.instance, &reason);
         }
         self.plan.hold_back(holder, place, reason);
@@ -124,18 +131,19 @@ impl CapacityPlanner<'_> {
         pending: Vec<WaitingRegistration>,
     ) -> Vec<WaitingRegistration> {
         let mut surplus = self.take_surplus(place, pending.len());
-        let mut refused = Vec::new();
+        let mut without_exchange = Vec::new();
         for pending in pending {
-            let is_own = |removal: &Change| removal.marked() == Some(&pending.service);
+            let is_own =
+                |removal: &Change| removal.deregisters_instance_of() == Some(&pending.service);
             let own = surplus.iter().position(is_own);
             let index = own.or((!surplus.is_empty()).then_some(0));
             let removal = index.map(|index| surplus.remove(index));
             match removal.and_then(|removal| self.exchanged(&removal, &pending)) {
                 Some(exchange) => self.plan.add(pending.service, exchange),
-                None => refused.push(pending),
+                None => without_exchange.push(pending),
             }
         }
-        refused
+        without_exchange
     }
 
     /// Takes up to `count` removals under a name out of the plan, for exchanges. An instance that carries a note is
@@ -193,8 +201,9 @@ impl CapacityPlanner<'_> {
         let mut remaining = BTreeMap::new();
         for change in &mut removals {
             let key = change.place().key.clone();
-            let remaining =
-                remaining.entry(key.clone()).or_insert_with(|| self.observation.ours(&key).count());
+            let remaining = remaining
+                .entry(key.clone())
+                .or_insert_with(|| self.observation.our_instances(&key).count());
             let keeps_last = matches!(change.waits_for(), Some(WaitsFor::HolderAndNewName { .. }));
             if released < may_go && (*remaining > 1 || !keeps_last) {
                 change.clear_wait();
@@ -211,13 +220,13 @@ impl CapacityPlanner<'_> {
         let loses = |id: &str| {
             self.plan.changes.iter().any(|(planned_for, changes)| {
                 changes.iter().any(|change| {
-                    let is_lost = change.marked().is_some()
+                    let is_lost = change.deregisters_instance_of().is_some()
                         || change.exchange().is_some() && planned_for != service;
                     is_lost && change.place() == new && change.instance() == Some(id)
                 })
             })
         };
-        let mut marked = self.observation.marked(&new.key);
+        let mut marked = self.observation.our_instances_with_service(&new.key);
         marked.any(|instance| instance.service == *service && !loses(instance.id))
     }
 }
@@ -265,7 +274,7 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
 fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
     let renamed = change.waits_for().and_then(WaitsFor::renamed);
     let same_namespace = change.place().key.namespace == new.key.namespace;
-    renamed == Some(service) && same_namespace && change.marked() == Some(service)
+    renamed == Some(service) && same_namespace && change.deregisters_instance_of() == Some(service)
 }
 
 /// The Cloud Map service, or the namespace, with the most instances.

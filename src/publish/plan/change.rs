@@ -159,7 +159,7 @@ impl Change {
     }
 
     /// The Service in the marks of a deregistered instance. The removal may be planned for another Service.
-    pub fn marked(&self) -> Option<&ServiceRef> {
+    pub fn deregisters_instance_of(&self) -> Option<&ServiceRef> {
         match self {
             Self::Deregister { marked, .. } => Some(marked),
             _ => None,
@@ -168,7 +168,7 @@ impl Change {
 
     /// The Service that loses an instance by the change.
     pub fn losing_service(&self) -> Option<&ServiceRef> {
-        self.marked().or_else(|| self.exchange().map(|exchange| &exchange.marked))
+        self.deregisters_instance_of().or_else(|| self.exchange().map(|exchange| &exchange.marked))
     }
 
     /// The reason for which an instance is deregistered.

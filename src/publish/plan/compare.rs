@@ -108,8 +108,8 @@ impl Comparing<'_> {
         if let Some((differences, attributes)) =
             rewritten.filter(|(differences, _)| !differences.is_empty())
         {
-            let refused = wanted.refused.clone().into_iter();
-            let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
+            let blocked_by = wanted.blocked_by.clone().into_iter();
+            let reasons: Vec<Reason> = blocked_by.chain(attribute_limit(id, &attributes)).collect();
             if reasons.is_empty() {
                 comparison.is_missing |= stale_address;
                 let place = self.place.clone();
@@ -135,9 +135,10 @@ impl Comparing<'_> {
     }
 
     fn add_new(&self, comparison: &mut Comparison, new_id: &str, attributes: &Attributes) {
-        let refused = &self.wanted.refused;
+        let blocked_by = &self.wanted.blocked_by;
         let spare = self.present.spare_id(new_id);
-        let spare = spare.filter(|id| refused.is_some() || !comparison.instances.contains_key(id));
+        let spare =
+            spare.filter(|id| blocked_by.is_some() || !comparison.instances.contains_key(id));
         let Some(id) = spare else {
             let mismatch = Reason::record_type_mismatch(self.wanted.template.kind, attributes);
             let reason = mismatch.unwrap_or_else(|| Reason::IdTaken(new_id.to_owned()));
@@ -149,7 +150,7 @@ impl Comparing<'_> {
             let problem = attributes.beyond_limits_with_note()?;
             Some(Reason::AttributeLimit { instance, problem })
         };
-        if let Some(reason) = refused.clone().or_else(limit) {
+        if let Some(reason) = blocked_by.clone().or_else(limit) {
             comparison.record(new_id, || InstanceFate::LeftOut(reason.clone()));
             return comparison.held_back.push(reason);
         }

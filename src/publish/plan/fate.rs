@@ -307,7 +307,7 @@ fn registered_at<'a>(
     endpoint: &Endpoint,
 ) -> Vec<&'a String> {
     let mut registered = Vec::new();
-    for (id, attributes) in observation.ours(key) {
+    for (id, attributes) in observation.our_instances(key) {
         let mut addresses = Identity::of(attributes, false).addresses();
         if addresses.any(|registered| endpoint.addresses().any(|address| address == registered)) {
             registered.push(id);

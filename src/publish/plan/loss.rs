@@ -28,7 +28,7 @@ impl Baseline {
         let mut before = BTreeMap::new();
         let mut new = 0;
         for key in observation.registry.services.keys() {
-            for instance in observation.marked(key) {
+            for instance in observation.our_instances_with_service(key) {
                 if registered.contains(&InstanceKey::new(key, instance.id)) {
                     new += 1;
                 } else {

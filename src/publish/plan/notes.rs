@@ -32,7 +32,7 @@ struct Removal {
 
 fn noted(observation: &Observation) -> impl Iterator<Item = Noted<'_>> {
     observation.registry.services.keys().flat_map(move |key| {
-        observation.ours(key).filter_map(move |(id, attributes)| {
+        observation.our_instances(key).filter_map(move |(id, attributes)| {
             let text = attributes.get(SIGHTING)?;
             let service = observation.owner.service_of(attributes)?;
             Some(Noted { at: InstanceKey::new(key, id), service, text })
@@ -62,7 +62,7 @@ pub fn removes_note(observation: &Observation, change: &Change) -> bool {
     let instance = change.instance().unwrap_or_default();
     let present = observation.registry.instance(&change.place().key, instance);
     let has_note = |attributes: &Attributes| attributes.contains_key(SIGHTING);
-    change.marked().is_some() && present.is_some_and(has_note)
+    change.deregisters_instance_of().is_some() && present.is_some_and(has_note)
 }
 
 /// Whether an instance of the Service has room for a note.
@@ -79,7 +79,10 @@ pub fn instances_of(
 ) -> OwnInstances<'_> {
     let mut own = OwnInstances::new();
     for key in observation.registry.services.keys() {
-        for instance in observation.marked(key).filter(|instance| is_wanted(&instance.service)) {
+        for instance in observation
+            .our_instances_with_service(key)
+            .filter(|instance| is_wanted(&instance.service))
+        {
             let at = InstanceKey::new(key, instance.id);
             own.entry(instance.service).or_default().push((at, instance.attributes));
         }

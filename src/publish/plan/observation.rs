@@ -76,17 +76,20 @@ pub struct MarkedInstance<'a> {
 
 impl Observation {
     /// The instances of ours that were read under a key.
-    pub fn ours(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
+    pub fn our_instances(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
         self.registry.instances(key).filter(|(_, attributes)| self.owner.owns(attributes))
     }
 
     /// Whether an instance of ours is registered under the key.
     pub fn has_ours(&self, key: &ServiceKey) -> bool {
-        self.ours(key).next().is_some()
+        self.our_instances(key).next().is_some()
     }
 
     /// The instances of ours that were read under a key, with the Service in the marks of each.
-    pub fn marked(&self, key: &ServiceKey) -> impl Iterator<Item = MarkedInstance<'_>> {
+    pub fn our_instances_with_service(
+        &self,
+        key: &ServiceKey,
+    ) -> impl Iterator<Item = MarkedInstance<'_>> {
         self.registry.instances(key).filter_map(|(id, attributes)| {
             let service = self.owner.service_of(attributes)?;
             Some(MarkedInstance { id, attributes, service })

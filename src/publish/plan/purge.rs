@@ -21,7 +21,7 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
     let mut plan = Plan::with_unreadable(observation);
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
-        for instance in observation.marked(key) {
+        for instance in observation.our_instances_with_service(key) {
             let change = instance.removal(&place, because.clone(), None);
             plan.add(instance.service, change);
         }

@@ -40,7 +40,7 @@ impl WantedRecords {
         for id in self.wanted.keys().filter(|id| *id != CLUSTER_RECORD) {
             self.add(observation, id, &mut plan);
         }
-        for instance in observation.marked(&self.place.key) {
+        for instance in observation.our_instances_with_service(&self.place.key) {
             if self.ended.contains(&instance.service)
                 && covers(observation, &instance.service)
                 && !self.wanted.contains_key(instance.id)
@@ -68,7 +68,7 @@ impl WantedRecords {
         observation: &Observation,
         services: &BTreeSet<ServiceRef>,
     ) -> BTreeSet<String> {
-        let present = observation.marked(&self.place.key);
+        let present = observation.our_instances_with_service(&self.place.key);
         let present = present.filter(|record| services.contains(&record.service));
         let mut ids: BTreeSet<String> = present.map(|record| record.id.clone()).collect();
         for (id, (service, _)) in &self.wanted {

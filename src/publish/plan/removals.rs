@@ -243,7 +243,7 @@ impl<'a> Removals<'a> {
         let is_surplus = |instance: &MarkedInstance| {
             compared.is_none_or(|comparison| comparison.surplus.contains_key(instance.id))
         };
-        let ours = self.observation.marked(key);
+        let ours = self.observation.our_instances_with_service(key);
         ours.filter(|instance| {
             self.observation.affected.contains(&instance.service) && is_surplus(instance)
         })

@@ -35,7 +35,7 @@ pub struct WantedInstances<'a> {
     /// Our present instances that exceed the maximum, each with the source of the maximum.
     pub beyond_maximum: BTreeMap<String, MaximumSource>,
     /// The reason why no registration can succeed here.
-    pub refused: Option<Reason>,
+    pub blocked_by: Option<Reason>,
     /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
     /// The fates that were decided, if the plan records them.
@@ -62,7 +62,7 @@ impl<'a> WantedInstances<'a> {
         let kind = kind.unwrap_or(ServiceKind::Http);
         let is_checked = existing.is_some_and(|service| service.health_check.is_some());
         let template = InstanceTemplate { kind, is_checked, published, claims, limits };
-        let is_refused = matches!(kind, ServiceKind::Dns(_)) && observation.rules.lacks_dns_rights;
+        let is_blocked = matches!(kind, ServiceKind::Dns(_)) && observation.rules.lacks_dns_rights;
         let mut wanted = Self {
             holder: holder.clone(),
             instances: BTreeMap::new(),
@@ -70,7 +70,7 @@ impl<'a> WantedInstances<'a> {
             unclear: BTreeSet::new(),
             has_ready_endpoint: false,
             beyond_maximum: BTreeMap::new(),
-            refused: is_refused.then_some(Reason::DnsNotAllowed),
+            blocked_by: is_blocked.then_some(Reason::DnsNotAllowed),
             held_back: template.remarks(),
             fates: None,
             template,
@@ -94,7 +94,7 @@ impl<'a> WantedInstances<'a> {
     }
 
     /// Removes the instances beyond the maximum. Instances of endpoints that do not terminate have priority, then
-    /// registered instances, then new instances that Cloud Map accepts: a refused instance would count towards the
+    /// registered instances, then new instances that Cloud Map accepts: any other instance would count towards the
     /// maximum and never be registered.
     pub fn limit(&mut self, present: &OurInstances) {
         let wanted = self.instances.len();
@@ -119,10 +119,11 @@ impl<'a> WantedInstances<'a> {
         let mut in_order = in_order(self.instances.keys(), is_present);
         in_order.sort_by_key(|id| {
             let (identity, attributes) = &self.instances[*id];
-            let is_refused = Reason::record_type_mismatch(self.template.kind, attributes).is_some();
+            let is_mismatched =
+                Reason::record_type_mismatch(self.template.kind, attributes).is_some();
             let terminates =
                 !identity.addresses().any(|address| not_terminating.contains(&address));
-            (terminates, is_refused && !is_present(id))
+            (terminates, is_mismatched && !is_present(id))
         });
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
         let reason = match set_by {
@@ -167,7 +168,7 @@ impl<'a> WantedInstances<'a> {
     /// # Errors
     /// Returns the reason if no registration can succeed.
     pub fn accepted(self) -> Result<Self, Reason> {
-        self.refused.clone().map_or(Ok(self), Err)
+        self.blocked_by.clone().map_or(Ok(self), Err)
     }
 
     /// Whether instances that no endpoint requests stay, since the cluster truncated the list of endpoints.
@@ -308,7 +309,7 @@ impl<'a> OurInstances<'a> {
         let distinguishes_ports = wanted.template.distinguishes_ports();
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
-        for (id, attributes) in observation.ours(key) {
+        for (id, attributes) in observation.our_instances(key) {
             let identity = Identity::of(attributes, distinguishes_ports);
             by_identity.entry(identity.clone()).or_default().push(id);
             ours.insert(id, OurInstance { attributes, identity });

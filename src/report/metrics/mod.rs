@@ -213,8 +213,8 @@ impl ClusterReport {
 
     /// Returns the number of endpoints that are ready and not registered.
     fn missing(&self) -> usize {
-        let refused = self.services.iter().map(|service| service.refused.len());
-        self.count_failed_or_not_attempted(Verb::Register) + refused.sum::<usize>()
+        let rejected = self.services.iter().map(|service| service.rejected.len());
+        self.count_failed_or_not_attempted(Verb::Register) + rejected.sum::<usize>()
     }
 
     /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.

@@ -217,7 +217,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
                 assert!(is_full || hinders(renamed), "{change}:\n{planned}");
             }
             WaitsFor::FirstRegistration => {
-                let hindered = change.marked().is_some_and(hinders);
+                let hindered = change.deregisters_instance_of().is_some_and(hinders);
                 assert!(hindered, "{change}:\n{planned}");
             }
             WaitsFor::Holder(_) | WaitsFor::NamespaceById(_) => {}

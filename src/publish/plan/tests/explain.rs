@@ -212,7 +212,7 @@ fn endpoint_waits_for_the_decision_about_a_loss_that_the_guard_holds() {
     // The only room is that of the instances which the guard holds.
     let mut full = shops(&[("a", 4, None), ("b", 4, None)]).service(web([1]));
     full = full.http("web", [own("c", "shop/left", "10.0.0.9")]);
-    full.0.registry.capacity.refuse("ns-http", "full");
+    full.0.registry.capacity.record_full("ns-http", "full");
     let states = states(&full);
     let left_out = "http/web 10.0.0.1: not registered: 1 instance stays here: Services shop/a, ";
     assert!(states.starts_with(left_out), "{states}");

@@ -16,7 +16,7 @@ use crate::publish::plan::{Change, plan};
 /// The plan of a run in which Cloud Map refused a registration in the namespace `http`.
 fn refused(world: &World) -> String {
     let mut world = world.clone();
-    world.0.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
+    world.0.registry.capacity.record_full("ns-http", "the namespace holds 3 instances");
     lines_of(&plan(&world.observed(&Selection::Everything)))
 }
 
@@ -32,7 +32,7 @@ fn found(simulation: &Simulation, service: &str) -> Vec<String> {
     let marked =
         |attributes: &Attributes| world.owner.service_of(attributes) == Some(named(service));
     let all = world.registry.services.keys().flat_map(|key| {
-        let ours = world.ours(key).filter(|(_, attributes)| marked(attributes));
+        let ours = world.our_instances(key).filter(|(_, attributes)| marked(attributes));
         ours.map(move |(_, it)| format!("{} {}", key.name, it.get(IPV4).expect("an address")))
     });
     let mut all: Vec<String> = all.collect();
@@ -138,7 +138,7 @@ fn renamed(old: u8, last: u8, new: &[u8]) -> World {
 /// line about the new name says that the old one stays.
 fn gives_up(world: &World, refusals: u8) -> (usize, bool) {
     let mut world = world.clone();
-    (0..refusals).for_each(|_| world.0.registry.capacity.refuse("ns-http", "full"));
+    (0..refusals).for_each(|_| world.0.registry.capacity.record_full("ns-http", "full"));
     let plan = plan(&world.observed(&Selection::Everything));
     let goes = |it: &&Change| matches!(it, Change::Deregister { waits_for: None, place, .. } if place.key != key("http/new"));
     let gone = plan.changes.values().flatten().filter(goes).count();

@@ -247,7 +247,8 @@ fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
     let id = |address| web(&[address]).http("web", []).id_given("http/web", address);
     let gone = |world: World| {
         let plan = world.plan();
-        let removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
+        let removals =
+            plan.changes.values().flatten().filter(|it| it.deregisters_instance_of().is_some());
         removals.filter_map(Change::instance).map(str::to_owned).collect::<Vec<_>>()
     };
     let first = id("10.0.0.1");

@@ -111,7 +111,8 @@ impl Simulation {
             planned.flat_map(|planned| planned.verdict.losses().iter().map(|it| it.0.clone()));
         let services: BTreeSet<ServiceRef> = services.collect();
         let keys = self.world.0.registry.services.keys();
-        let all = keys.flat_map(|key| self.world.0.marked(key).map(move |it| (key, it)));
+        let all = keys
+            .flat_map(|key| self.world.0.our_instances_with_service(key).map(move |it| (key, it)));
         let of_held = all.filter(|(_, it)| services.contains(&it.service));
         of_held.map(|(key, it)| InstanceKey::new(key, it.id)).collect()
     }

@@ -94,7 +94,8 @@ fn removals_that_wait_for_a_registration_are_not_judged_again() {
     let plan = remainder(world, judged);
     assert_eq!(guard_state(&plan), None);
     assert_eq!(["a", "b", "c", "d"].map(|it| lost(&plan, it)), [1; 4]);
-    let mut removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
+    let mut removals =
+        plan.changes.values().flatten().filter(|it| it.deregisters_instance_of().is_some());
     assert!(removals.all(|it| it.waits_for().is_some()), "{}", lines_of(&plan));
 }
 

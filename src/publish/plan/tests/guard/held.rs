@@ -171,7 +171,7 @@ fn instance_that_another_service_displaces_is_lost() {
             world.service(ready).cloud_map(&place, HTTP, before)
         },
     );
-    world.0.registry.capacity.refuse("ns-http", "full");
+    world.0.registry.capacity.record_full("ns-http", "full");
     let plan = world.plan();
     assert_eq!(guard_state(&plan), Some(GuardState::Held), "{}", lines_of(&plan));
     assert_eq!(

@@ -114,7 +114,11 @@ pub fn held(plan: &Plan) -> Vec<&str> {
 /// The number of instances of a Service that are deregistered.
 pub fn lost(plan: &Plan, name: &str) -> usize {
     let of = ServiceRef::new("shop", name);
-    plan.changes.values().flatten().filter(|change| change.marked() == Some(&of)).count()
+    plan.changes
+        .values()
+        .flatten()
+        .filter(|change| change.deregisters_instance_of() == Some(&of))
+        .count()
 }
 
 /// The text of a note that says that a Service of `shop` was to lose all.

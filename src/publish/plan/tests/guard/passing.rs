@@ -39,7 +39,12 @@ fn the_same_loss_passes_between_one_wait_and_six() {
         assert_eq!(status.verdict.first_seen, Some(first_seen), "{later}");
         let is_held_again = expected == GuardState::Held && first_seen < NOW + later;
         assert_eq!(status.needs_operator(), is_held_again, "{later}");
-        let writes = plan.changes.values().flatten().filter(|it| it.marked().is_none()).count();
+        let writes = plan
+            .changes
+            .values()
+            .flatten()
+            .filter(|it| it.deregisters_instance_of().is_none())
+            .count();
         assert_eq!(writes, if anew { 2 } else { 0 }, "{later}:\n{}", lines_of(&plan));
     }
 }
