@@ -9,7 +9,7 @@ use super::{Random, try_all};
 use crate::event::{Message, Payload, read};
 use crate::model::is_dns_label;
 
-/// A refusal may repeat names of fields, shortened.
+/// The most characters of a refusal. It may contain names of fields of the payload, which are shortened.
 const LONGEST: usize = 1_000;
 
 fn payloads() -> Vec<Value> {
@@ -22,7 +22,8 @@ fn payloads() -> Vec<Value> {
     files.into_iter().map(|path| serde_json::from_slice(&read(path)).expect("JSON")).collect()
 }
 
-/// A payload, damaged as Lambda would hand it over: as a structure, in a body that is text again, or as bytes.
+/// A damaged payload: the JSON value is damaged, or the text of a message's body, or the bytes. `None` if the damaged
+/// bytes are no JSON, since Lambda does not invoke the function with them.
 fn damaged(random: &mut Random, payloads: &[Value]) -> Option<Value> {
     let mut payload = random.pick(payloads).clone();
     match random.below(4) {
@@ -43,6 +44,7 @@ fn damaged(random: &mut Random, payloads: &[Value]) -> Option<Value> {
     }
 }
 
+/// Asserts that the names of a scope are valid, or that a refusal is one line. Returns whether the message has a scope.
 fn assert_message(message: &Message) -> bool {
     match &message.reading {
         Ok(scope) => {

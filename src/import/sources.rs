@@ -111,8 +111,8 @@ impl<'a> Members<'a> {
             Some(owner) if self.served.is_exporting_owner(owner) => {
                 Source::Cluster(read.filter(|read| read.arn == owner.cluster))
             }
-            // A served cluster states the id, but no record shows that this cluster owns the id. The run never reads
-            // the exports of a served cluster from Cloud Map, so the exports of the id's owner are unknown.
+            // An exporter states this id, and the records name another owner or none. The exports under the id may be
+            // those of the exporter, which the run never reads from Cloud Map, so they are unknown.
             _ if self.served.is_id_of_exporter(cluster) => Source::Cluster(None),
             // Only a record shows which cluster owns an id. Without one, a served cluster that did not answer may own
             // it.
@@ -127,7 +127,7 @@ impl<'a> Members<'a> {
         read.filter(|read| read.covers(name))
     }
 
-    /// Whether this run has read in a cluster itself if the cluster exports a name.
+    /// Whether this run has read the cluster itself, and so knows whether the cluster exports the name.
     pub fn is_read_in_cluster(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
         self.read_in_cluster(cluster, name).is_some()
     }
@@ -286,7 +286,9 @@ impl<'a> Members<'a> {
             && named.hidden.is_empty()
             && !self.has_silent_member_without_a_record();
         let mut sources = Sources { by_cluster, is_complete, is_read };
-        // A cluster of AWS's controller has no record that shows whether it still exports the name.
+        // A cluster with a part in the import may export the name although no read shows it. Either the run has not
+        // read the service of the name, which alone shows the exports of AWS's controller. Or the records of the
+        // cluster return later.
         let is_out_of_sight = self.is_out_of_sight(name);
         let is_accepted_now = self.is_accepted_now(member, owner);
         for cluster in in_import.iter().filter(|_| is_out_of_sight || is_accepted_now) {
@@ -299,8 +301,8 @@ impl<'a> Members<'a> {
         ExportsForImporter { named, sources, left_out }
     }
 
-    /// Whether Cloud Map may have a service of a name that this run has not read, with endpoints that are in imports.
-    /// The run has read no such service, and either members may be missing, or the namespace of the name is unknown.
+    /// Whether Cloud Map may have a service of the name although this run knows none: members may be missing in its
+    /// read, or it knows no Cloud Map namespace for the name.
     pub fn is_out_of_sight(&self, name: &ServiceRef) -> bool {
         let names = BTreeSet::from([name.clone()]);
         let is_namespace_unknown = self.read.registry.keys_of_same_name(&names).next().is_none();

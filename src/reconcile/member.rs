@@ -37,7 +37,7 @@ pub struct JoinedCluster<'a> {
     pub invocation: &'a Invocation<'a>,
     pub cluster: &'a Cluster,
     pub member: Member,
-    /// The names that the cluster imports in this run. The objects of their imports were read.
+    /// The names of the imports that this run is about. `objects` has the objects of these imports.
     pub selection: Selection,
     pub(super) multi_cluster: MultiCluster,
     pub(super) connection: Connection,
@@ -196,25 +196,27 @@ impl JoinedCluster<'_> {
         members.owner_of_id(&self.member.cluster) == Some(&self.owner_of_records())
     }
 
-    /// Whether the cluster has imports, but Cloud Map was read and lacks its record: it may be the wrong Cloud Map.
+    /// Whether Cloud Map was read and lacks the record of the cluster although the cluster has imports. It may then be
+    /// the wrong Cloud Map.
     pub fn is_unfamiliar(&self, members: &sources::Members<'_>) -> bool {
         self.present_imports() == PresentImports::Present
             && members.owner_of_id(&self.member.cluster).is_none()
             && !members.is_unread()
     }
 
-    /// Whether a full sync may write the first record of the cluster.
+    /// Whether a full sync may write the first record of the cluster: the run has found no imports in the cluster.
     pub fn may_become_a_member(&self) -> bool {
         self.present_imports() != PresentImports::Present
     }
 
-    /// Returns the other cluster that holds the id of this one, which then exports and imports nothing.
+    /// Returns the owner of this cluster's id if that is another cluster. This cluster then exports and imports
+    /// nothing.
     pub fn other_id_owner<'m>(&self, members: &'m sources::Members<'_>) -> Option<&'m Owner> {
         let owner = members.owner_of_id(&self.member.cluster);
         owner.filter(|owner| owner.cluster != *self.arn())
     }
 
-    /// Returns the cluster as the source of its exports, and the Cloud Map that has them.
+    /// Returns the run over the exports of the cluster in the Cloud Map of `registry`.
     pub(crate) fn exporting<'w>(&'w self, registry: &'w SharedRegistry) -> ClusterRun<'w> {
         let cluster_run = self.invocation.cluster_run(self.cluster, &self.connection, registry);
         let owner = self.owner_of_records();
@@ -244,8 +246,8 @@ pub fn unread_line(error: &dyn std::error::Error) -> Box<Line> {
 const CONCURRENT_STATUS_WRITES: usize = 16;
 
 impl JoinedCluster<'_> {
-    /// Publishes the exports of the cluster, and offers them to importers. A cluster that only imports writes its
-    /// record. Returns `None` if neither is needed.
+    /// Publishes the exports of the cluster, and passes them to `offer` for the importers of the run. If the cluster
+    /// only imports, a full sync writes its record instead. Returns `None` if the run has neither to do.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
@@ -272,8 +274,8 @@ impl JoinedCluster<'_> {
         Ok(Some(exporting.run(purpose).await?))
     }
 
-    /// Reads the present exports in the cluster, without Cloud Map. Returns `None` if the cluster does not export, or
-    /// they cannot be read.
+    /// Reads the present exports of the cluster from its API server. Returns `None` if the cluster does not export, or
+    /// if the exports cannot be read.
     pub async fn exports_in_cluster(
         &self,
         registry: &SharedRegistry,
@@ -286,8 +288,9 @@ impl JoinedCluster<'_> {
         exports::in_cluster(&self.exporting(registry), selection, deadline).await
     }
 
-    /// Writes the conditions of the exports, which the imports of this run may have merged. Adds the exports in
-    /// conflict, the held-back exports and the conditions that were not written to the report of the cluster.
+    /// Writes the conditions of the exports. Each rests on the outcome of the export and on the merged exports of its
+    /// name, as an import of this run has merged them if there is one. Adds to the report the exports in conflict, the
+    /// held-back exports and the conditions that were not written.
     pub async fn write_conditions(
         &self,
         exported: &PublishedExports,

@@ -373,7 +373,7 @@ impl MemberStatus {
 
     /// The headings of the columns.
     pub const HEADINGS: [&'static str; 5] =
-        ["MEMBER", "RUN BY", "HEARTBEAT", "EXPORTS", "READY ENDPOINTS"];
+        ["MEMBER", "CONTROLLER", "HEARTBEAT", "EXPORTS", "READY ENDPOINTS"];
 
     /// The member's row under the headings.
     pub fn row(&self) -> [String; 5] {

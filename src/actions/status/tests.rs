@@ -174,7 +174,7 @@ fn each_member_of_a_clusterset_has_a_row_and_records_are_no_services() {
         2 of cluster blue (team-a)
         2 of an unknown party
     clusterset shop-set
-    MEMBER  RUN BY            HEARTBEAT  EXPORTS  READY ENDPOINTS
+    MEMBER  CONTROLLER        HEARTBEAT  EXPORTS  READY ENDPOINTS
     amber   AWS's controller  -          1        1
     blue    team-a            3m ago     1        1
       ! records    the record export-0 of cluster blue (shop/web) cannot be used: its id is not that of the Service in its marks

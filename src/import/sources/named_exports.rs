@@ -94,6 +94,7 @@ impl NamedExports {
         let unusable = unusable.map(|record| Reason::UnusableRecord { record: record.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let merged = merged.map(Arc::new);
+        // The export under a former id is known once the cluster was read under its present id.
         let is_read = |(cluster, export): (&ClusterId, &Option<MemberExport>)| {
             export.is_some() || all.present_id_of(cluster).is_some()
         };
@@ -104,9 +105,9 @@ impl NamedExports {
         Self { members, exports, merged, left_out, unread, hidden, has_all_exporters }
     }
 
-    /// Returns the merged exports if every member that may export the name was read. Suppose blue and green conflict,
-    /// and green cannot be read. The export of blue alone has no conflict, so the condition would be withdrawn until
-    /// green is read again.
+    /// Returns the merged exports if every member that may export the name was read. An incomplete merge would hide
+    /// conflicts: if the exports of blue and green conflict and green cannot be read, the export of blue alone has no
+    /// conflict, and its condition would be withdrawn until green is read again.
     pub fn merged_if_complete(&self) -> Option<Arc<Merged>> {
         self.merged.clone().filter(|_| self.has_all_exporters)
     }

@@ -380,7 +380,8 @@ impl OwnRecords<'_> {
     }
 
     /// Removes the records of the cluster under other ids, or plans the removal. A cluster that has exports only under
-    /// other ids, or has imports but no record under its present id, has an obstacle before this. A message removes no records, since it relies on an id that the process read some time ago.
+    /// other ids, or has imports but no record under its present id, has an obstacle before this. A message removes
+    /// no records, since it relies on an id that the process read some time ago.
     pub(super) async fn remove_former_records(
         &self,
         selection: &Selection,

@@ -1,6 +1,6 @@
-//! The guard's notes. A full sync that holds the loss of a Service writes a note on one of that Service's own
-//! instances, as a mark. So every run that reads the instances of the Service reads the note, too. A note counts only
-//! on an instance with the marks of its Service, and is deleted with the instance. Instances of other owners never get
+//! The guard's notes. If a full sync holds the loss of a Service, it writes a note on one instance of that Service. The
+//! note is an attribute of the instance, so every run that reads the instance reads the note, too. A note counts only
+//! while the marks of the instance name its Service, and it is deleted with the instance. A foreign instance never gets
 //! a note.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -238,8 +238,8 @@ fn has_room(attributes: &Attributes, text: &str) -> bool {
     noted.beyond_limits().is_none()
 }
 
-/// The longest entry of a note: a space, the hash of a Service, and the number of instances after the loss. A Service
-/// may want at most 5,000 instances, but may have had more.
+/// An example of the longest entry of a note: a space, the hash of a Service, `+` and the number of instances after the
+/// loss. The number has five digits: a Service may want at most 5,000 instances, but it may have had more before.
 const LONGEST_ENTRY: &str = " 3fa9c1+20000";
 
 /// Sets the note of an instance, or removes it.

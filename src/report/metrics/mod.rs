@@ -169,7 +169,7 @@ pub const CLUSTER_METRICS: [Metric<ClusterReport>; 17] = [
     ),
     Metric::counted(
         "Imports",
-        "imports of ours that the cluster has after the run; after a dry run, those that a sync would leave it",
+        "ServiceImports of the function in the cluster after the run; after a dry run, as many as a sync would leave",
         |cluster| Some(cluster.multi_cluster.as_ref()?.imports),
     ),
     Metric::counted(
@@ -262,8 +262,8 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     }),
     Metric::seconds(
         "OldestMissing",
-        "age in seconds of the oldest endpoint of `Missing`, since the first run of this process of the function \
-         that counted it",
+        "age in seconds of the oldest endpoint of `Missing`; it begins with the first run of the process that counts \
+         the endpoint",
         |report| Some(report.oldest.missing),
     ),
     Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| {
@@ -306,8 +306,8 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     ),
 ];
 
-/// Returns the clusters that had a full sync and whose faults page. A run over all clusters also has the clusters that
-/// it could not read.
+/// Returns the clusters with a full sync, without those with `page: false`. In a full sync of all clusters, a cluster
+/// that could not be read is among them.
 fn full_syncs_that_page(report: &Report) -> impl Iterator<Item = &ClusterReport> {
     report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
 }
