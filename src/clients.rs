@@ -193,7 +193,7 @@ impl Clients {
     ///
     /// # Errors
     /// Returns the error message of STS or of the connection.
-    pub async fn name_of(&self, key: &RegistryKey) -> Result<RegistryName, String> {
+    pub async fn registry_name(&self, key: &RegistryKey) -> Result<RegistryName, String> {
         let own = || self.base.region().map(|region| region.as_ref().to_owned());
         let region = key.region.clone().or_else(own).unwrap_or_default();
         if let Some(account) = key.role.as_ref().and_then(Role::account) {

@@ -50,7 +50,7 @@ impl Invocation<'_> {
         let mut keys = BTreeSet::new();
         let mut known = BTreeSet::new();
         for key in all {
-            let name = match self.deadline.half(self.clients.name_of(&key)).await {
+            let name = match self.deadline.half(self.clients.registry_name(&key)).await {
                 Ok(answer) => answer,
                 Err(_) => Err("STS did not answer in time".to_owned()),
             };

@@ -144,7 +144,7 @@ pub fn is_of_a_clusterset(attributes: &Attributes) -> bool {
 }
 
 fn instance(attributes: &Attributes) -> Result<ExportInstance, Skipped> {
-    let is_marked = Flow::Exports.has_marked(attributes);
+    let is_marked = Flow::Exports.has_mark_on(attributes);
     let kind = parse(attributes, SERVICE_TYPE, "ClusterSetIP or Headless", ImportType::parse)?;
     let is_portless = is_marked
         && kind == ImportType::Headless

@@ -185,7 +185,7 @@ impl<'a> Shown<'a> {
             let is_of_part =
                 |instance: &&Attributes| attributes::is_of(instance, clusterset, cluster);
             for instance in instances.filter(is_of_part) {
-                shown.is_of_aws |= !Flow::Exports.has_marked(instance);
+                shown.is_of_aws |= !Flow::Exports.has_mark_on(instance);
                 let address = instance.get(IPV4).or_else(|| instance.get(IPV6));
                 let address = address.and_then(|text| text.parse::<IpAddr>().ok());
                 let port = attributes::endpoint_port_of(instance);

@@ -40,7 +40,7 @@ pub fn merge(service: &ServiceRef, exports: &[Export]) -> Option<Merged> {
     let service = ClustersetService {
         service: service.clone(),
         kind: exports.kind,
-        ports: union(&exports),
+        ports: union_of_ports(&exports),
         families: families(&exports),
         properties: properties(&exports),
         clusters,
@@ -124,7 +124,7 @@ fn states_families(export: &Export) -> bool {
 
 /// Returns the union of the ports of all exports. A Service must not repeat a name (even the empty one) or a pair of
 /// protocol and number, so a port that would is left out.
-fn union(exports: &Exports<'_>) -> Vec<ExportedPort> {
+fn union_of_ports(exports: &Exports<'_>) -> Vec<ExportedPort> {
     let mut ports: Vec<ExportedPort> = Vec::new();
     for (rank, export) in exports.iter().enumerate() {
         for port in &export.ports {

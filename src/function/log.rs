@@ -20,15 +20,15 @@ use crate::report::{
 
 /// The ARN of a cluster and the source of the lines: `services`, `exports`, `imports` or `adoption`. Lines are compared
 /// only with earlier lines of the same source.
-type ReportPart = (String, &'static str);
+type LineSource = (String, &'static str);
 
 /// The Cloud Map service of a line, if it belongs to one, and the line. Timestamps are removed from the text, because a
 /// planned note has the current time and would look new in every run.
 type RecurringLine = (String, Line);
 
-/// The lines that were logged and have not ended, by part.
+/// The lines that were logged and have not ended, by source.
 #[derive(Default)]
-pub(super) struct LoggedLines(Mutex<BTreeMap<ReportPart, BTreeSet<RecurringLine>>>);
+pub(super) struct LoggedLines(Mutex<BTreeMap<LineSource, BTreeSet<RecurringLine>>>);
 
 /// The lines of a run that recur in later runs until something changes.
 #[derive(Default)]
@@ -48,12 +48,12 @@ pub(super) struct RunDifference {
 }
 
 impl LoggedLines {
-    /// Compares the lines of a run with the logged lines of its part. `is_full_run` says whether the run covered the
-    /// whole part. A line counts as ended only after such a run, and only if everything in its Cloud Map service was
-    /// read and done.
-    fn compare(&self, part: ReportPart, run: RunLines, is_full_run: bool) -> RunDifference {
+    /// Compares the lines of a run with the logged lines of the same source. `is_full_run` says whether the run covered
+    /// the whole source. A line counts as ended only after such a run, and only if everything in its Cloud Map service
+    /// was read and done.
+    fn compare(&self, source: LineSource, run: RunLines, is_full_run: bool) -> RunDifference {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let logged = logged.entry(part).or_default();
+        let logged = logged.entry(source).or_default();
         let identity_keys: BTreeSet<_> = run.lines.iter().map(identity_key).collect();
         let gone: BTreeSet<RecurringLine> = logged
             .difference(&run.lines)
@@ -106,13 +106,13 @@ impl Function {
         // If the cluster was not read, the run has no lines, and no earlier line counts as ended.
         let incomplete_services = report.error.is_none().then(|| incomplete_services(report));
         let lines = placed_lines(report);
-        let news = self.compare(
+        let difference = self.compare(
             (report.cluster.as_str(), kind),
             (mode, is_full_run),
             incomplete_services,
             &lines,
         );
-        log_new_and_ended(&report.cluster, mode, news.as_ref(), &lines);
+        log_new_and_ended(&report.cluster, mode, difference.as_ref(), &lines);
         log_state(report, mode);
     }
 
@@ -127,9 +127,9 @@ impl Function {
         let is_complete = is_full_run && report.unfinished.is_empty();
         let lines = report.lines_in_order().into_iter().filter(|line| line.code != EXPORTED);
         let lines: Vec<(String, &Line)> = lines.map(|line| (String::new(), line)).collect();
-        let news =
+        let difference =
             self.compare((cluster, "imports"), (mode, is_complete), incomplete_services, &lines);
-        log_new_and_ended(cluster, mode, news.as_ref(), &lines);
+        log_new_and_ended(cluster, mode, difference.as_ref(), &lines);
         if let Some(verdict) = &report.guard {
             log_guard(cluster, verdict, mode);
         }
@@ -170,22 +170,22 @@ fn placed_lines(report: &ClusterReport) -> Vec<(String, &Line)> {
 }
 
 /// Logs the lines of a run, without recurring lines that were logged before, and then the lines that ended. Without
-/// `news`, logs every line.
+/// `difference`, logs every line.
 fn log_new_and_ended(
     cluster: &str,
     mode: Mode,
-    news: Option<&RunDifference>,
+    difference: Option<&RunDifference>,
     lines: &[(String, &Line)],
 ) {
     for (place, line) in lines {
-        let is_new = news.is_none_or(|news| {
-            recurring_line(place, line, mode).is_none_or(|line| news.new.contains(&line))
+        let is_new = difference.is_none_or(|difference| {
+            recurring_line(place, line, mode).is_none_or(|line| difference.new.contains(&line))
         });
         if is_new {
             log_line(cluster, mode, place, line);
         }
     }
-    for (place, line) in news.iter().flat_map(|news| &news.ended) {
+    for (place, line) in difference.iter().flat_map(|difference| &difference.ended) {
         log_end(cluster, place, line);
     }
 }

@@ -32,8 +32,8 @@ impl OutOfStep {
         let mut open = BTreeSet::new();
         for cloud_map_service in &report.services {
             let lines = cloud_map_service.lines.iter();
-            let undone = lines.filter(|line| line.outcome.is_failed_or_not_attempted());
-            for line in undone.chain(&cloud_map_service.rejected) {
+            let not_made = lines.filter(|line| line.outcome.is_failed_or_not_attempted());
+            for line in not_made.chain(&cloud_map_service.rejected) {
                 let (Some(service), Some(change)) = (&line.service, line.verb()) else { continue };
                 open.insert(PendingEndpoint {
                     cluster: report.cluster.clone(),

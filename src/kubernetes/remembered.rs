@@ -64,13 +64,13 @@ pub(super) fn recent<K: Ord>(
 }
 
 /// Returns the cached answer for a key, if it is younger than `ttl`.
-fn answer<K: Ord, V: Clone>(answers: &Answers<K, V>, key: &K, ttl: Duration) -> Option<V> {
+fn cached_answer<K: Ord, V: Clone>(answers: &Answers<K, V>, key: &K, ttl: Duration) -> Option<V> {
     let cached = lock(answers).get(key).cloned();
     cached.filter(|(at, _)| at.elapsed() < ttl).map(|(_, value)| value)
 }
 
 /// Caches an answer, or removes the cached one if `value` is `None`.
-fn keep_answer<K: Ord, V>(answers: &Answers<K, V>, key: K, value: Option<V>) {
+fn cache_answer<K: Ord, V>(answers: &Answers<K, V>, key: K, value: Option<V>) {
     let mut answers = lock(answers);
     match value {
         Some(value) => _ = answers.insert(key, (Instant::now(), value)),
@@ -141,12 +141,12 @@ impl Kubernetes {
     /// Returns an error if discovery does not return a list of API groups.
     pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
         let cache = &self.remembered.multi_cluster;
-        if answer(cache, &(), SERVED_TTL).is_some() {
+        if cached_answer(cache, &(), SERVED_TTL).is_some() {
             return Ok(true);
         }
         let versions = self.discover().await?;
         let is_served = versions.contains(Kind::ServiceExport.api_version());
-        keep_answer(cache, (), is_served.then_some(versions));
+        cache_answer(cache, (), is_served.then_some(versions));
         Ok(is_served)
     }
 
@@ -181,7 +181,7 @@ impl Kubernetes {
     /// Returns an error if the document cannot be read.
     pub async fn crd_has_slice_objects(&self) -> Result<bool, Error> {
         let cache = &self.remembered.slice_objects;
-        if answer(cache, &(), SERVED_TTL).is_some() {
+        if cached_answer(cache, &(), SERVED_TTL).is_some() {
             return Ok(true);
         }
         let action = || "read the schema of ServiceImports".to_owned();
@@ -191,7 +191,7 @@ impl Kubernetes {
             request.map_err(|error| Error::new(action(), kube::Error::HttpError(error)))?;
         let text = self.in_time(action, self.client.request_text(request)).await?;
         let declares = text.contains("\"endpointSliceObjects\"");
-        keep_answer(cache, (), declares.then_some(()));
+        cache_answer(cache, (), declares.then_some(()));
         Ok(declares)
     }
 
@@ -201,7 +201,8 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
-        let served = answer(&self.remembered.multi_cluster, &(), Duration::MAX).unwrap_or_default();
+        let served =
+            cached_answer(&self.remembered.multi_cluster, &(), Duration::MAX).unwrap_or_default();
         let value = match PROPERTIES.into_iter().find(|version| served.contains(*version)) {
             Some(version) => {
                 let path = format!("/apis/{version}/clusterproperties");
@@ -211,7 +212,7 @@ impl Kubernetes {
             }
             None => None,
         };
-        keep_answer(&self.remembered.properties, name.to_owned(), Some(value.clone()));
+        cache_answer(&self.remembered.properties, name.to_owned(), Some(value.clone()));
         Ok(value)
     }
 
@@ -220,7 +221,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error in the same cases as [`Self::cluster_property`].
     pub async fn cached_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
-        match answer(&self.remembered.properties, &name.to_owned(), PROPERTY_TTL) {
+        match cached_answer(&self.remembered.properties, &name.to_owned(), PROPERTY_TTL) {
             Some(value) => Ok(value),
             None => self.cluster_property(name).await,
         }

@@ -81,7 +81,9 @@ async fn read_selected<T>(
     list: impl AsyncFn(Option<&str>) -> Result<Vec<T>, Error>,
     get: impl AsyncFn(&ServiceRef) -> Result<Option<T>, Error>,
 ) -> Result<Vec<T>, Error> {
-    let Some((namespaces, services)) = selection.few(MAX_NAMED) else { return list(None).await };
+    let Some((namespaces, services)) = selection.if_at_most(MAX_NAMED) else {
+        return list(None).await;
+    };
     let lists = namespaces.iter().map(|namespace| list(Some(namespace)));
     let single = services.iter().map(|service| get(service));
     let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;

@@ -120,7 +120,7 @@ pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> A
 }
 
 /// Returns the installation and the cluster in the marks of an instance of any owner.
-pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
+pub fn installation_and_cluster(attributes: &Attributes) -> Option<(&str, &str)> {
     let flow = Flow::of(attributes)?;
     Some((attributes.get(flow.mark())?, attributes.cluster()?))
 }
@@ -211,12 +211,12 @@ mod tests {
     fn installation_and_cluster_of_both_flows_are_read() {
         let expected =
             Some(("cloud-map-sync", "arn:aws:eks:eu-central-1:111122223333:cluster/blue"));
-        assert_eq!(marked(&written(Flow::Annotations)), expected);
-        assert_eq!(marked(&written(Flow::Exports)), expected);
+        assert_eq!(installation_and_cluster(&written(Flow::Annotations)), expected);
+        assert_eq!(installation_and_cluster(&written(Flow::Exports)), expected);
         let mut both = written(Flow::Exports);
         both.insert(OWNER, "team-a");
-        assert_eq!(marked(&both).map(|(owner, _)| owner), Some("team-a"));
-        assert_eq!(marked(&Attributes::new()), None);
+        assert_eq!(installation_and_cluster(&both).map(|(owner, _)| owner), Some("team-a"));
+        assert_eq!(installation_and_cluster(&Attributes::new()), None);
     }
 
     #[test]

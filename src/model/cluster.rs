@@ -156,7 +156,7 @@ impl Flow {
     /// Returns the flow of a marked instance. An instance with the marks of both flows belongs to annotations.
     pub fn of(attributes: &Attributes) -> Option<Self> {
         let flows = [Self::Annotations, Self::Exports];
-        flows.into_iter().find(|flow| flow.has_marked(attributes))
+        flows.into_iter().find(|flow| flow.has_mark_on(attributes))
     }
 
     /// Whether an instance belongs to this flow, of any installation.
@@ -165,7 +165,7 @@ impl Flow {
     }
 
     /// Whether an instance has the mark of this flow, of any installation.
-    pub fn has_marked(self, attributes: &Attributes) -> bool {
+    pub fn has_mark_on(self, attributes: &Attributes) -> bool {
         attributes.contains_key(self.mark())
     }
 
@@ -203,7 +203,7 @@ impl Owner {
 
     /// Returns the owner in the marks of an instance if its installation is `id` and it belongs to `flow`, for any
     /// cluster.
-    pub fn marked(id: &str, flow: Flow, attributes: &Attributes) -> Option<Self> {
+    pub fn of_installation(id: &str, flow: Flow, attributes: &Attributes) -> Option<Self> {
         Self::of(attributes).filter(|owner| owner.id == id && owner.flow == flow)
     }
 
@@ -387,7 +387,7 @@ mod owner_tests {
     fn cluster_is_read_from_marks_of_the_installation_and_its_flow_only() {
         for (flow, other) in FLOWS {
             let mut ours = ours(flow);
-            let marked = |id, flow| Owner::marked(id, flow, &ours);
+            let marked = |id, flow| Owner::of_installation(id, flow, &ours);
             assert_eq!(marked("cloud-map-sync", flow), Some(owner(flow)));
             assert_eq!(marked("cloud-map-sync", other), None);
             assert_eq!(marked("cloud-map-sync2", flow), None);

@@ -79,7 +79,7 @@ impl ServiceName {
             let length = text.chars().count();
             return Err(format!("it has {length} characters, and Cloud Map allows 127"));
         }
-        match text.split('.').find(|label| !is_label(label)) {
+        match text.split('.').find(|label| !is_service_name_label(label)) {
             Some(label) => Err(format!(
                 "its label {label:?} must be 1 to 63 letters, digits, '_' or '-', without '-' at the start or end, and not \
                  '_' alone"
@@ -97,7 +97,7 @@ display!(ServiceName(name) => "{name}");
 
 /// Whether a text is a label of a service name. A label of one character is a letter or a digit: Cloud Map's pattern
 /// has `_` at the ends of longer labels only.
-fn is_label(label: &str) -> bool {
+fn is_service_name_label(label: &str) -> bool {
     label != "_"
         && (1..=63).contains(&label.len())
         && !label.starts_with('-')
@@ -283,7 +283,7 @@ impl Selection {
 
     /// Returns the selected namespaces and Services. `None` if there are more than `most`, or if all Services are
     /// selected.
-    pub fn few(&self, most: usize) -> Option<(&BTreeSet<String>, &BTreeSet<ServiceRef>)> {
+    pub fn if_at_most(&self, most: usize) -> Option<(&BTreeSet<String>, &BTreeSet<ServiceRef>)> {
         let Self::Only { namespaces, services } = self else { return None };
         (namespaces.len() + services.len() <= most).then_some((namespaces, services))
     }

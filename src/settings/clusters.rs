@@ -246,7 +246,7 @@ fn field<T>(
 pub const DEFAULT_STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 words! {
-    /// The part that a cluster takes in the Multi-Cluster Services API.
+    /// Whether a cluster exports and imports by the Multi-Cluster Services API.
     #[derive(Default)]
     pub enum MultiCluster {
         #[default]
@@ -271,7 +271,7 @@ impl MultiCluster {
 /// A cluster's own settings for the Multi-Cluster Services API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// The part of the cluster. `None` for the part in `MULTI_CLUSTER`.
+    /// Whether the cluster exports and imports. `None` for the value of `MULTI_CLUSTER`.
     pub multi_cluster: Option<MultiCluster>,
     /// The cluster id. `None` for the id in the cluster's `ClusterProperty` `cluster.clusterset.k8s.io`.
     pub cluster_id: Option<ClusterId>,
@@ -300,9 +300,9 @@ pub fn stale_after_warning(stale_after: SignedDuration, period: SignedDuration) 
     })
 }
 
-/// Returns a warning about each member that uses the Cloud Map of an earlier one by another role. The function takes it
-/// for another Cloud Map, so the two clusters are not members of one clusterset for it: their exports reach each other
-/// by Cloud Map alone, as those of another function's clusters.
+/// Returns a warning about each member that uses the Cloud Map of an earlier member by another role. The function takes
+/// the two for different Cloud Maps, and the two clusters for members of different clustersets. So the exports of one
+/// reach the other only through Cloud Map.
 pub fn registry_role_warnings<'a>(members: impl Iterator<Item = &'a Cluster>) -> Vec<String> {
     let mut first_users: BTreeMap<(&str, Option<&str>), &Cluster> = BTreeMap::new();
     let mut warnings = Vec::new();

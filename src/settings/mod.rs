@@ -53,7 +53,7 @@ pub struct Settings {
     pub create_tags: CustomTags,
     /// `EVENTS`: the Events that are created in the clusters.
     pub events: Events,
-    /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
+    /// `MULTI_CLUSTER`: whether clusters export and import by the Multi-Cluster Services API.
     pub multi_cluster: MultiCluster,
     /// `STALE_CLUSTERS_AFTER`: the age of its heartbeat from which a member is reported as stale.
     pub stale_clusters_after: SignedDuration,
@@ -301,14 +301,14 @@ fn name_policy(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
 }
 
 fn parse_rules(text: &str) -> Result<Vec<Rule>, String> {
-    let whole = |error: &serde_json::Error| format!("it is not a JSON list of rules: {error}");
+    let not_a_list = |error: &serde_json::Error| format!("it is not a JSON list of rules: {error}");
     let mut json = serde_json::Deserializer::from_str(text);
     let rules: Vec<Rule> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let error = error.inner();
-        if path == "." { whole(error) } else { format!("{path}: {error}") }
+        if path == "." { not_a_list(error) } else { format!("{path}: {error}") }
     })?;
-    json.end().map_err(|error| whole(&error))?;
+    json.end().map_err(|error| not_a_list(&error))?;
     match rules.iter().enumerate().find_map(|(number, rule)| Some((number, find_empty_list(rule)?)))
     {
         Some((number, (list, hint))) => Err(format!("[{number}].{list}: it is empty; {hint}")),

@@ -35,7 +35,7 @@ use crate::report::count;
 use crate::settings::{Cluster, MultiCluster};
 
 /// The version of the Multi-Cluster Services API that the function needs.
-const NEEDED: &str = "multicluster.x-k8s.io/v1beta1";
+const NEEDED_VERSION: &str = "multicluster.x-k8s.io/v1beta1";
 
 impl Invocation<'_> {
     /// Checks a cluster in its clusterset.
@@ -53,8 +53,8 @@ impl Invocation<'_> {
         }
         let kubernetes = &connection.kubernetes;
         let Some(has_properties) = check_api(kubernetes, checks).await else { return };
-        let rights = needed(direction, has_properties);
-        let answered = check_rights(kubernetes, rights, FIX, checks).await;
+        let rights = needed_rights(direction, has_properties);
+        let answered = check_rights(kubernetes, rights, RIGHTS_FIX, checks).await;
         passed(answered, "rbac", "try again", checks);
         if direction.imports() {
             checks.push(check_admission(kubernetes).await);
@@ -117,8 +117,8 @@ async fn check_api(kubernetes: &Kubernetes, checks: &mut Vec<Check>) -> Option<b
     let fix = "allow the function to read /apis: system:discovery for authenticated users";
     let versions = passed(kubernetes.multi_cluster_versions().await, "crds", fix, checks)?;
     let served = join_or(&versions, ", ", "neither");
-    if !versions.iter().any(|version| version == NEEDED) {
-        let detail = format!("{NEEDED} is not served (of it and about.k8s.io: {served})");
+    if !versions.iter().any(|version| version == NEEDED_VERSION) {
+        let detail = format!("{NEEDED_VERSION} is not served (of it and about.k8s.io: {served})");
         checks.push(Check::failed("crds", detail, INSTALL));
         return None;
     }
@@ -253,11 +253,11 @@ fn check_room(namespace: &str, records: usize) -> Check {
     Check::note("quota", detail, fix)
 }
 
-const FIX: &str =
+const RIGHTS_FIX: &str =
     "kubectl apply -k deploy/multi-cluster, and name its group cloud-map-sync in the access entry";
 
 /// Lists all rights that a direction needs.
-fn needed(direction: MultiCluster, has_properties: bool) -> Vec<access::Rights> {
+fn needed_rights(direction: MultiCluster, has_properties: bool) -> Vec<access::Rights> {
     let exports = access::TO_EXPORT.into_iter().filter(|_| direction.exports());
     let imports = access::TO_IMPORT.into_iter().filter(|_| direction.imports());
     let properties =
@@ -300,18 +300,20 @@ async fn check_coredns(connection: &Connection) -> Check {
 const COREDNS: &str = "coredns";
 const AUTO_MODE_FIX: &str = "docs/multi-cluster.md, section \"EKS Auto Mode\"";
 
-const NAME: &str = "admission";
+const ADMISSION: &str = "admission";
 const ADMISSION_FIX: &str = "kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer), and name its group cloud-map-sync in the access entry";
 const NOT_IN_FORCE: &str = "the API server lets the function write Services, EndpointSlices and ServiceImports of others: the policy of deploy/multi-cluster is not in force for it";
-const NAMESPACE: &str = "default";
+const PROBE_NAMESPACE: &str = "default";
 const PROBE: &str = "cloud-map-sync-doctor";
 
 /// Checks whether the admission policy is in force for the function's identity.
 async fn check_admission(kubernetes: &Kubernetes) -> Check {
     match is_foreign_import_refused(kubernetes).await {
-        Ok(true) => Check::ok(NAME, "the API server keeps the function to its own objects"),
-        Ok(false) => Check::note(NAME, NOT_IN_FORCE, ADMISSION_FIX),
-        Err(error) => Check::note(NAME, format!("not tested: {}", chain(&error)), ADMISSION_FIX),
+        Ok(true) => Check::ok(ADMISSION, "the API server keeps the function to its own objects"),
+        Ok(false) => Check::note(ADMISSION, NOT_IN_FORCE, ADMISSION_FIX),
+        Err(error) => {
+            Check::note(ADMISSION, format!("not tested: {}", chain(&error)), ADMISSION_FIX)
+        }
     }
 }
 
@@ -320,13 +322,13 @@ async fn check_admission(kubernetes: &Kubernetes) -> Check {
 async fn is_foreign_import_refused(kubernetes: &Kubernetes) -> Result<bool, Error> {
     let object = ObjectRef {
         kind: Kind::ServiceImport,
-        namespace: NAMESPACE.to_owned(),
+        namespace: PROBE_NAMESPACE.to_owned(),
         name: PROBE.to_owned(),
     };
     let unlabelled = json!({
         "apiVersion": "multicluster.x-k8s.io/v1beta1",
         "kind": "ServiceImport",
-        "metadata": { "namespace": NAMESPACE, "name": PROBE },
+        "metadata": { "namespace": PROBE_NAMESPACE, "name": PROBE },
         "spec": { "type": "ClusterSetIP", "ports": [{ "port": 80, "protocol": "TCP" }] },
     });
     match kubernetes.try_creation(&object, &unlabelled).await {

@@ -95,9 +95,9 @@ impl Explanation {
         });
     }
 
-    /// Adds the clusterset's part and sets `ok`. If the Service claims names and the clusterset is not known to have
-    /// the Service's name, adds the part only if it shows why: an obstacle of the cluster, or a member that was not
-    /// read. The part then does not affect `ok`.
+    /// Adds the explanation of the clusterset and sets `ok`. The explanation is relevant if the clusterset has the
+    /// Service's name, or if the Service claims no name. Otherwise it is added only if it shows why the clusterset may
+    /// lack the name: an obstacle of the cluster, or a member that was not read. It then does not affect `ok`.
     pub(super) fn conclude(self, clusterset: Option<ClustersetExplanation>) -> Self {
         let is_relevant =
             |clusterset: &ClustersetExplanation| clusterset.has_name() || self.names.is_empty();
@@ -114,8 +114,8 @@ impl Explanation {
         Self { ok, clusterset, ..self }
     }
 
-    /// Adds the held-back requests of annotations that belong to no name, and the names that the Service has no valid
-    /// claim on, but instances: a name that `NAME_POLICY` denies, a former name, or one of a Service that is gone.
+    /// Adds the held-back requests that belong to no name, and each name under which the Service has instances without
+    /// a valid claim: a name that `NAME_POLICY` denies, a former name, or a name of a Service that is gone.
     pub(super) fn add_other_names(&mut self, observation: &Observation, plan: &Plan) {
         if observation.owner.flow != Flow::Annotations {
             return;
@@ -170,7 +170,8 @@ impl Explanation {
         let published = observation.desired.services.get(&self.service);
         let only_host_names = published.is_some_and(PublishedService::has_only_host_names);
         let kind = kind.map(|kind| kind.to_string());
-        let mut facts = vec![cloud_map_service(observation, &place, kind, only_host_names)];
+        let mut facts =
+            vec![check_of_cloud_map_service(observation, &place, kind, only_host_names)];
         facts.push(claim);
         facts.extend(
             remarks.into_iter().map(|remark| Check::new(CheckOutcome::Note, "note", remark)),
@@ -209,11 +210,11 @@ impl Explanation {
     /// Replaces each list of endpoints by their number and the number left out, and drops the held-back lines.
     pub fn keep_only_counts(&mut self) {
         for name in &mut self.names {
-            name.facts.push(counted(&std::mem::take(&mut name.endpoints)));
+            name.facts.push(check_of_counts(&std::mem::take(&mut name.endpoints)));
             name.held_back.clear();
         }
         if let Some(clusterset) = &mut self.clusterset {
-            clusterset.facts.push(counted(&std::mem::take(&mut clusterset.endpoints)));
+            clusterset.facts.push(check_of_counts(&std::mem::take(&mut clusterset.endpoints)));
             clusterset.held_back.clear();
         }
         self.held_back.clear();
@@ -223,7 +224,7 @@ impl Explanation {
     }
 }
 
-fn counted(endpoints: &[EndpointLine]) -> Check {
+fn check_of_counts(endpoints: &[EndpointLine]) -> Check {
     let left_out = endpoints.iter().filter(|line| line.fate == Fate::LeftOut).count();
     let detail = format!("{}, {left_out} of them left out", count(endpoints.len(), "endpoint"));
     Check::new(CheckOutcome::of(left_out == 0), "endpoints", detail)
@@ -274,7 +275,7 @@ impl ExplainedName {
     }
 }
 
-fn cloud_map_service(
+fn check_of_cloud_map_service(
     observation: &Observation,
     place: &Place,
     kind: Option<String>,

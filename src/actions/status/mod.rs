@@ -263,7 +263,7 @@ impl ServiceStatus {
 
 /// The party that registered an instance, its name, and the `OWNER_ID` in the instance's marks, as far as known.
 fn party(id: &str, instance: &Attributes) -> (ShareOf, Option<String>, Option<String>) {
-    if let Some((owner, cluster)) = attributes::marked(instance) {
+    if let Some((owner, cluster)) = attributes::installation_and_cluster(instance) {
         return (ShareOf::Cluster, Some(cluster.to_owned()), Some(owner.to_owned()));
     }
     let by = match instance.likely_owner(id) {

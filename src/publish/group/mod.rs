@@ -161,9 +161,9 @@ pub struct GroupSync<'a> {
     /// Registrations for which Cloud Map had no capacity.
     over_capacity: Vec<PlannedChange>,
     /// The number of registrations in `over_capacity` for which a plan has given the reasons.
-    explained: usize,
+    explained_count: usize,
     /// The full namespaces that the last plan knew of.
-    planned_for: Capacity,
+    planned_capacity: Capacity,
     /// The Cloud Map services whose settings may differ from those that this process remembers.
     doubted: BTreeSet<ServiceKey>,
     /// The number of reads of the group.
@@ -206,8 +206,8 @@ impl<'a> GroupSync<'a> {
             contested: Vec::new(),
             outdated: Vec::new(),
             over_capacity: Vec::new(),
-            explained: 0,
-            planned_for: comparison.registry.capacity.clone(),
+            explained_count: 0,
+            planned_capacity: comparison.registry.capacity.clone(),
             doubted: BTreeSet::new(),
             read_count: 0,
             has_added: false,
@@ -426,7 +426,7 @@ impl<'a> GroupSync<'a> {
                 // The registrations of one plan are in flight together, so their refusals count once. If the plan
                 // already knew that the namespace is full, the registration was to replace a deregistered instance, and
                 // its refusal counts too.
-                if capacity.refusal(key).is_none() || self.planned_for.refusal(key).is_some() {
+                if capacity.refusal(key).is_none() || self.planned_capacity.refusal(key).is_some() {
                     capacity.record_full(&key.namespace, &message);
                 }
                 self.results.full.insert(key.namespace.clone(), message);

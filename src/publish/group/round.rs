@@ -47,10 +47,10 @@ impl GroupSync<'_> {
     /// Plans again, without a read, after Cloud Map had no capacity for registrations. The plan gives the reasons, and
     /// the instances to remove to make room. Returns `false` if a plan has given the reasons for all of them.
     pub(super) fn explain_over_capacity(&mut self) -> bool {
-        if self.over_capacity.len() <= self.explained || self.state == State::Restoring {
+        if self.over_capacity.len() <= self.explained_count || self.state == State::Restoring {
             return false;
         }
-        self.explained = self.over_capacity.len();
+        self.explained_count = self.over_capacity.len();
         self.observation.decide_holders();
         self.observation.affected = self.scope().services;
         let plan = self.task.plan(&self.observation);
@@ -110,7 +110,7 @@ impl GroupSync<'_> {
         self.notes.extend(self.contested.extract_if(.., is_note));
         let left = self.take_open();
         self.fail_unreadable(left);
-        self.explained = 0;
+        self.explained_count = 0;
         self.adopt_plan(plan);
         self.read_count += 1;
         self.has_added = false;
@@ -143,7 +143,7 @@ impl GroupSync<'_> {
     fn adopt_plan(&mut self, mut plan: Plan) {
         plan.held_back.retain(|line| self.is_own(line));
         self.results.held_back = plan.held_back;
-        self.planned_for.clone_from(&self.observation.registry.capacity);
+        self.planned_capacity.clone_from(&self.observation.registry.capacity);
         plan.changes.retain(|service, _| self.services.contains(service));
         for (service, changes) in plan.changes {
             for change in changes {

@@ -236,7 +236,7 @@ fn ttl_update(
 fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<String> {
     let mut others = BTreeSet::new();
     for attributes in service.instances.iter().flat_map(|instances| instances.values()) {
-        if let Some(marked) = Owner::marked(&owner.id, owner.flow, attributes)
+        if let Some(marked) = Owner::of_installation(&owner.id, owner.flow, attributes)
             && marked.cluster != owner.cluster
         {
             others.insert(marked.cluster.name().to_owned());

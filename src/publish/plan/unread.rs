@@ -41,7 +41,8 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
     let owner = &observation.owner;
     observation.registry.services.values().filter(move |service| {
         let mut instances = service.instances.iter().flat_map(|all| all.values());
-        let is_marked = |attributes| Owner::marked(&owner.id, owner.flow, attributes).is_some();
+        let is_marked =
+            |attributes| Owner::of_installation(&owner.id, owner.flow, attributes).is_some();
         service.is_tagged(&owner.id) || instances.any(is_marked)
     })
 }
