@@ -211,8 +211,8 @@ impl Invocation<'_> {
         if !self.has_clusterset_instances(cluster, &read) {
             return Ok(report);
         }
-        for part in record::parts(&read) {
-            let exported = self.observation_for(owner(Flow::Exports), &part);
+        for step in record::in_order_of_removal(&read) {
+            let exported = self.observation_for(owner(Flow::Exports), &step);
             report = report.with(execution.carry_out(&exported).await.report);
         }
         Ok(report)

@@ -218,7 +218,6 @@ fn port(attributes: &Attributes) -> Result<EndpointPort, Skipped> {
     })
 }
 
-/// A port number of digits alone. AWS's controller refuses a sign.
 /// Returns the port of the endpoint, which `AWS_INSTANCE_PORT` and `ENDPOINT_PROTOCOL` state; `None` if it has none.
 pub fn endpoint_port_of(attributes: &Attributes) -> Option<(Protocol, u16)> {
     let number = port_number(attributes.get(PORT)?)?;
@@ -226,6 +225,7 @@ pub fn endpoint_port_of(attributes: &Attributes) -> Option<(Protocol, u16)> {
     Some((protocol, number))
 }
 
+/// Parses a port number of digits alone. AWS's controller accepts no sign.
 fn port_number(text: &str) -> Option<u16> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| is_number && *port > 0)

@@ -374,9 +374,9 @@ mod tests {
         ];
         for (before, now, is_full_run, new, ended) in rows {
             let logged = LoggedLines::default();
-            let part = || ("blue".to_owned(), "services");
-            logged.compare(part(), run(before, &[]), true);
-            let difference = logged.compare(part(), run(now, &[]), is_full_run);
+            let source = || ("blue".to_owned(), "services");
+            logged.compare(source(), run(before, &[]), true);
+            let difference = logged.compare(source(), run(now, &[]), is_full_run);
             let expected = RunDifference { new: lines(new), ended: lines(ended) };
             assert_eq!(difference, expected, "{before} -> {now}");
         }
@@ -401,10 +401,13 @@ mod tests {
     #[test]
     fn nothing_ends_in_a_service_with_something_undone() {
         let logged = LoggedLines::default();
-        let part = || ("blue".to_owned(), "services");
-        logged.compare(part(), run("a", &[]), true);
-        assert_eq!(logged.compare(part(), run("", &["prod/web"]), true), RunDifference::default());
-        assert_eq!(logged.compare(part(), run("", &["prod/cart"]), true).ended, lines("a"));
+        let source = || ("blue".to_owned(), "services");
+        logged.compare(source(), run("a", &[]), true);
+        assert_eq!(
+            logged.compare(source(), run("", &["prod/web"]), true),
+            RunDifference::default()
+        );
+        assert_eq!(logged.compare(source(), run("", &["prod/cart"]), true).ended, lines("a"));
     }
 
     #[test]

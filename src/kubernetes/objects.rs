@@ -1,14 +1,13 @@
 //! Lists, reads and writes Kubernetes objects as JSON: the objects of an import, and the status of an export. The
-//! caller chooses the fields; this module knows paths. It also creates Events on Services,
-//! ServiceExports and ServiceImports.
+//! caller chooses the fields; this module knows paths. It also creates Events on Services, ServiceExports and
+//! ServiceImports.
 //!
 //! All pages of a list are read, or the read fails: a partial list must never reach the plan, which would take the
 //! missing objects for deleted ones. Only the needed fields of each page are kept in memory.
 //!
 //! A change is a JSON merge patch. The caller puts the `resourceVersion` that it read into the patch, so the server
-//! refuses a stale change (409).
-//! Only the status of a `ServiceExport` is written by server-side apply, since other controllers may keep conditions
-//! there.
+//! refuses a stale change (409). Only the status of a `ServiceExport` is written by server-side apply, since other
+//! controllers may keep conditions there.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;

@@ -25,9 +25,9 @@ impl ClusterReport {
         Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
-    /// Whether the cluster and all Cloud Map services under its names were read, every change was made, and its part in
-    /// a clusterset is not frozen. A held-back request does not make the report incomplete, since a retry does not
-    /// help.
+    /// Whether the cluster and all Cloud Map services under its names were read, every change was made, and the cluster
+    /// is not frozen as a member of a clusterset. A held-back request does not make the report incomplete, since a
+    /// retry does not help.
     pub fn is_complete(&self) -> bool {
         let unfinished =
             self.multi_cluster.as_ref().map_or(0, MultiClusterReport::count_unfinished);
@@ -35,11 +35,11 @@ impl ClusterReport {
         is_read && self.counts.failed == 0 && self.counts.undone == 0 && unfinished == 0
     }
 
-    /// Whether the cluster's part in its clusterset was read, and has no failed change of a selected Service that a
-    /// retry can make.
-    fn is_imported(&self, selection: &Selection) -> bool {
-        let Some(part) = &self.multi_cluster else { return true };
-        !part.has_failed() && !part.unfinished.iter().any(|service| selection.contains(service))
+    /// Whether the exports and imports of the cluster were read, and no change of a selected Service failed that a retry
+    /// can make. True for a cluster in no clusterset.
+    fn is_clusterset_complete_for(&self, selection: &Selection) -> bool {
+        let Some(member) = &self.multi_cluster else { return true };
+        !member.has_failed() && !member.unfinished.iter().any(|service| selection.contains(service))
     }
 
     /// Whether a retry can complete no further work for the selected Services. A Cloud Map service that was not read
@@ -54,7 +54,7 @@ impl ClusterReport {
         self.error.is_none()
             && is_read
             && !self.all_lines().any(is_concerned)
-            && self.is_imported(selection)
+            && self.is_clusterset_complete_for(selection)
     }
 
     /// Returns the lines of the cluster's Cloud Map services, and the lines that belong to no Cloud Map service.
@@ -215,7 +215,7 @@ pub struct ServiceReport {
     pub rejected: Vec<Line>,
 }
 
-// The part of a cluster's report about its clusterset. The Cloud Map services of its exports are among the others.
+// The section of a cluster's report about its clusterset. The Cloud Map services of its exports are among the others.
 
 /// A cluster in its clusterset.
 #[serde_with::skip_serializing_none]

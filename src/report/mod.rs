@@ -120,7 +120,7 @@ pub struct ClusterReport {
     /// itself.
     #[serde(skip_serializing_if = "cluster::is_zero")]
     pub oldest_read: usize,
-    /// The cluster's part in a clusterset. `None` if it takes no part.
+    /// The cluster as a member of a clusterset. `None` if it takes part in none.
     pub multi_cluster: Option<MultiClusterReport>,
     /// Whether the run covered every Service of the cluster, for the metrics.
     #[serde(skip)]
@@ -180,11 +180,11 @@ impl Report {
         for cluster in &mut self.clusters {
             cluster.services.clear();
             cluster.lines.clear();
-            let part = cluster.multi_cluster.as_mut();
-            let guards = [cluster.guard.as_mut(), part.and_then(|part| part.guard.as_mut())];
+            let member = cluster.multi_cluster.as_mut();
+            let guards = [cluster.guard.as_mut(), member.and_then(|member| member.guard.as_mut())];
             guards.into_iter().flatten().for_each(|guard| guard.services.clear());
-            if let Some(part) = &mut cluster.multi_cluster {
-                *part = part.counts();
+            if let Some(member) = &mut cluster.multi_cluster {
+                *member = member.counts();
             }
         }
         self.orphans.clear();
@@ -319,7 +319,7 @@ mod tests {
         ! the report is too large for a Lambda response, so it has only the counts: select a cluster, a namespace or a Service
         plan: 100000 to register
         ");
-        assert_eq!(report.clusters[0].multi_cluster.as_ref().map(|part| part.imports), Some(7));
+        assert_eq!(report.clusters[0].multi_cluster.as_ref().map(|member| member.imports), Some(7));
         assert_eq!(report.clusters[0].guard.as_ref().map(|guard| guard.services.len()), Some(0));
     }
 }

@@ -5,7 +5,7 @@
 //! cluster. It reads the exports of the name in every cluster that the function serves, and in Cloud Map, and plans the
 //! export and the import.
 //!
-//! `answer` has the answer as data and text; `clusterset_answer` has the part about the clusterset.
+//! `answer` has the answer as data and text; `clusterset_answer` has the explanation of the clusterset.
 
 mod answer;
 mod clusterset_answer;
@@ -139,7 +139,7 @@ async fn discover(
     Some(discovery)
 }
 
-// The clusterset's part of the answer.
+// The explanation of the clusterset.
 
 /// The inputs of the clusterset's answer.
 struct ClustersetInputs<'a> {
@@ -154,8 +154,8 @@ struct ClustersetInputs<'a> {
     members: &'a Members<'a>,
 }
 
-/// The clusterset's part of the answer, and the export's observation and plan.
-type ClustersetPart = (ClustersetExplanation, Option<Planned>);
+/// The explanation of a clusterset, and the export's observation and plan.
+type ExplainedClusterset = (ClustersetExplanation, Option<Planned>);
 
 impl Invocation<'_> {
     /// Explains a name in the cluster's clusterset. Returns `None` if the cluster takes part in none.
@@ -164,7 +164,7 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
         name: &ServiceRef,
-    ) -> Option<ClustersetPart> {
+    ) -> Option<ExplainedClusterset> {
         let explained = match self.join(cluster, &Selection::service(name.clone())).await? {
             Ok(joined) => self.explain_member(&joined, registry, name).await,
             Err(obstacle) => Err(obstacle),
@@ -226,7 +226,7 @@ impl Invocation<'_> {
         joined: &JoinedCluster<'_>,
         registry: &SharedRegistry,
         name: &ServiceRef,
-    ) -> Result<ClustersetPart, Box<Line>> {
+    ) -> Result<ExplainedClusterset, Box<Line>> {
         let own = &joined.member;
         let own_exports = joined.export(registry, &joined.selection, drop).await?;
         let exported = own_exports.as_ref().filter(|_| joined.is_exporting());

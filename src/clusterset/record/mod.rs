@@ -40,8 +40,8 @@ pub fn is_namespace(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Removes the records from a registry: they have marks, but are not endpoints.
-pub fn leave_out(registry: &mut Registry) {
+/// Takes the records out of a registry as it was read: they have marks, but are not endpoints.
+pub fn leave_out_records(registry: &mut Registry) {
     let Registry { namespaces, services, .. } = registry;
     services.retain(|key, _| !is_of_records(namespaces, key));
 }
@@ -51,12 +51,12 @@ pub fn is_of_records(namespaces: &BTreeMap<String, Namespace>, key: &ServiceKey)
     namespaces.get(&key.namespace).is_some_and(|namespace| is_namespace(&namespace.name))
 }
 
-/// Splits a registry into three parts, in the order in which a purge removes them: the records of exports, the
-/// instances, and the cluster records.
-pub fn parts(registry: &Registry) -> [Registry; 3] {
+/// Splits a registry into three registries, in the order in which a purge deregisters what they have: the records of
+/// exports, the instances, and the cluster records.
+pub fn in_order_of_removal(registry: &Registry) -> [Registry; 3] {
     let [mut exports, mut instances, mut clusters] =
         [registry, registry, registry].map(Clone::clone);
-    leave_out(&mut instances);
+    leave_out_records(&mut instances);
     for (records, is_of_cluster) in [(&mut exports, false), (&mut clusters, true)] {
         let Registry { namespaces, services, .. } = records;
         services.retain(|key, _| is_of_records(namespaces, key));

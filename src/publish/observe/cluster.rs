@@ -68,7 +68,7 @@ impl ClusterRun<'_> {
     /// Drops the records of exports from the registry: they carry the marks of exports, but are no endpoints.
     fn leave_records_out(&self, registry: &mut Registry) {
         if self.owner.flow == Flow::Exports {
-            record::leave_out(registry);
+            record::leave_out_records(registry);
         }
     }
 
