@@ -35,8 +35,8 @@ impl ClusterReport {
         is_read && self.counts.failed == 0 && self.counts.undone == 0 && unfinished == 0
     }
 
-    /// Whether the exports and imports of the cluster were read, and no change of a selected Service failed that a retry
-    /// can make. True for a cluster in no clusterset.
+    /// Whether the exports and imports of the cluster were read, and no change of a selected Service failed that a
+    /// retry can make. True for a cluster in no clusterset.
     fn is_clusterset_complete_for(&self, selection: &Selection) -> bool {
         let Some(member) = &self.multi_cluster else { return true };
         !member.has_failed() && !member.unfinished.iter().any(|service| selection.contains(service))
