@@ -116,15 +116,17 @@ impl FunctionAnswer<Report> {
     }
 }
 
-/// Whether the guard holds a loss in the cluster, or its imports do not know their Cloud Map. A confirmation carries
-/// out the loss, and takes the Cloud Map for that of the imports.
+/// Whether the guard holds a loss in the cluster, its imports do not know their Cloud Map, or its records are of
+/// another `OWNER_ID`. A confirmation carries out the loss, takes the Cloud Map for that of the imports, and takes over
+/// the records.
 fn needs_confirmation(cluster: &ClusterReport) -> bool {
     use GuardState::{Held, HeldByFullSync, HeldUntilRead};
     let holds_loss =
         |guard: &GuardReport| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead);
     let mut clusterset_lines = cluster.multi_cluster.iter().flat_map(|part| &part.lines);
     cluster.guards().any(holds_loss)
-        || clusterset_lines.any(|line| line.code == "UnfamiliarRegistry")
+        || clusterset_lines
+            .any(|line| ["UnfamiliarRegistry", "OwnerIdDiffers"].contains(&&*line.code))
 }
 
 /// Reads an answer to `verb` from a file with its JSON; `-` is the standard input.
@@ -378,8 +380,13 @@ mod tests {
     }
 
     #[test]
-    fn unfamiliar_cloud_map_can_be_confirmed_and_another_obstacle_cannot() {
-        for (code, to_confirm) in [("UnfamiliarRegistry", vec!["blue"]), ("NoIdentity", vec![])] {
+    fn unfamiliar_cloud_map_and_another_owner_id_can_be_confirmed_and_another_obstacle_cannot() {
+        let cases = [
+            ("UnfamiliarRegistry", vec!["blue"]),
+            ("OwnerIdDiffers", vec!["blue"]),
+            ("ClusterIdTaken", vec![]),
+        ];
+        for (code, to_confirm) in cases {
             let line = json!({ "sign": "!", "code": code, "text": "why", "outcome": "kept_out" });
             let cluster = json!({ "cluster": "blue", "multiCluster": { "lines": [line] } });
             let plan = json!({ "mode": "plan", "ok": false, "whole": true, "clusters": [cluster], "counts": {} });

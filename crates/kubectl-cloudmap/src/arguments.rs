@@ -34,7 +34,8 @@ pub enum Verb {
     Sync(RunArguments),
     /// Adopt instances of other owners that have the address of a Service's endpoint
     Adopt(Adopt),
-    /// Carry out the removals that the guard against mass deletion holds, or accept an unfamiliar Cloud Map
+    /// Carry out the removals that the guard against mass deletion holds, accept an unfamiliar Cloud Map, or take over
+    /// the records of another installation
     Confirm(Approved),
     /// Deregister all instances of one cluster
     Purge(Purge),

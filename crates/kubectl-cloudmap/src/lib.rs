@@ -227,7 +227,8 @@ async fn purge(Purge { registry, clusterset, approved: purge }: Purge) -> Result
     carry_out(&purge.output, plan).await
 }
 
-/// Carries out the loss that the guard holds, and takes an unfamiliar Cloud Map for that of the imports.
+/// Carries out the loss that the guard holds, takes an unfamiliar Cloud Map for that of the imports, and takes over the
+/// records of the cluster from another `OWNER_ID`.
 async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let scope = scope::resolve(&confirm.whole.into())?;
     let command = FunctionRequest::new("confirm", scope.clone());
@@ -252,8 +253,7 @@ async fn confirm(confirm: Approved) -> Result<Code, Error> {
     carry_out(&confirm.output, command).await
 }
 
-const NOTHING_TO_CONFIRM: &str =
-    "this cluster has no held loss and no unfamiliar Cloud Map, so there is nothing to confirm";
+const NOTHING_TO_CONFIRM: &str = "this cluster has no held loss, no unfamiliar Cloud Map and no records of another OWNER_ID, so there is nothing to confirm";
 
 /// Carries out a plan by the field `confirm`. The action `confirm` does not have this field: it always carries out.
 async fn carry_out(output: &OutputArguments, plan: FunctionRequest) -> Result<Code, Error> {

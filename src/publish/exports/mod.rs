@@ -215,6 +215,7 @@ impl<'a> Exporting<'a> {
     ) -> Result<OwnRecords<'a>, Obstacle> {
         let Self { cluster_run, member, selection, options, .. } = *self;
         let mut own_records = OwnRecords::new(cluster_run, member, read)?;
+        own_records.may_take_over = *selection == Selection::Everything;
         let is_first = !own_records.has_cluster_record();
         let reads_id_owners = is_first || options.mode == Mode::Plan;
         let former = options

@@ -207,10 +207,11 @@ pub enum Obstacle {
     /// The `OWNER_ID` of this installation was changed, or another one serves the same cluster.
     #[error(
         "the records of this cluster in {namespace}/{id} are of the OWNER_ID {owner}, and so are its instances and imports: \
-         nothing is exported, and nothing leaves, until OWNER_ID is {owner} again, or the installation with that OWNER_ID \
-         has purged the cluster"
+         nothing is exported, and nothing leaves; to take the records over, stop the function with the OWNER_ID {owner} for \
+         this cluster, and invoke {{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}; a purge by that function then removes its \
+         own instances and imports"
     )]
-    OtherOwner { namespace: String, id: String, owner: String },
+    OtherOwner { namespace: String, id: String, owner: String, cluster: String },
     #[error(
         "several Cloud Map namespaces are named {0}, and one has the records of the clusterset"
     )]
@@ -278,7 +279,8 @@ impl Obstacle {
         match self {
             Self::NoMember(reason) => reason.code(),
             Self::NoApi => "NoMultiClusterApi",
-            Self::ClusterIdTaken { .. } | Self::OtherOwner { .. } => "ClusterIdTaken",
+            Self::ClusterIdTaken { .. } => "ClusterIdTaken",
+            Self::OtherOwner { .. } => "OwnerIdDiffers",
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
             Self::AnotherController { .. } => "AnotherController",
             Self::IdChanged { .. } => "ClusterIdChanged",

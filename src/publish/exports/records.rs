@@ -2,6 +2,9 @@
 //! written last. The first cluster record of a cluster is written before the records of its exports, and a full sync
 //! renews its heartbeat. Each of these steps is a plan of its own, which is carried out like any other.
 //!
+//! A run that a person has confirmed takes the records over from another `OWNER_ID`. They are rewritten and not
+//! removed, so no export is without a record at any time.
+//!
 //! Records under a former id of the cluster are removed once the records under the present id are written, so no export
 //! is without a record at any time.
 
@@ -40,6 +43,9 @@ pub(super) struct OwnRecords<'w> {
     pub(super) key: ServiceKey,
     /// Whether the member only imports.
     pub(super) only_imports: bool,
+    /// Whether the run may take over records of the cluster from another `OWNER_ID`. A message may not: the cluster
+    /// record, which shows who holds the id, may be older than its other reads.
+    pub(super) may_take_over: bool,
     /// The records of the cluster under other ids, once they were read.
     pub(super) former: Registry,
     /// The outcome if the write of the first cluster record failed.
@@ -58,7 +64,8 @@ pub(super) struct Written {
 impl<'w> OwnRecords<'w> {
     /// # Errors
     /// Returns an error with the reason if the namespace of the records is ambiguous or cannot be created, if the
-    /// records could not be read, or if another cluster or installation holds the id.
+    /// records could not be read, or if another cluster or installation holds the id. If a person has confirmed the
+    /// run, it takes the id over from another installation, but not from another cluster.
     pub(super) fn new(
         cluster_run: &'w ClusterRun<'w>,
         member: &'w Member,
@@ -77,36 +84,51 @@ impl<'w> OwnRecords<'w> {
             return Err(Obstacle::Unreadable(problem));
         }
         let own = observation.registry.instance(&key, CLUSTER_RECORD).map(Owner::of);
-        // If there is no cluster record, another cluster may be about to write its record under this id.
+        // If there is no cluster record, another owner of an export record may be about to write one under this id.
         let claimant = || {
             let records = observation.registry.instances(&key);
-            let mut others = records.filter_map(|(_, record)| Owner::of(record));
+            let owners = records.filter_map(|(_, record)| Owner::of(record));
+            let is_of_other_cluster = |owner: &Owner| owner.cluster != cluster_run.owner.cluster;
+            let others = owners
+                .filter(|owner| is_of_other_cluster(owner) || owner.id != cluster_run.owner.id);
             let claimant = cluster_run.registry.first_writer(member);
-            claimant
-                .or_else(|| others.find(|owner| owner.cluster != cluster_run.owner.cluster))
-                .map(Some)
+            claimant.or_else(|| others.max_by_key(is_of_other_cluster)).map(Some)
         };
         match own.or_else(claimant) {
             Some(Some(id_owner)) if id_owner == cluster_run.owner => {}
             Some(Some(Owner { id: owner, cluster, .. }))
                 if cluster == cluster_run.owner.cluster =>
             {
-                let id = member.cluster.to_string();
-                return Err(Obstacle::OtherOwner { namespace, id, owner });
+                if !cluster_run.confirmed {
+                    let id = member.cluster.to_string();
+                    let cluster = cluster.to_string();
+                    return Err(Obstacle::OtherOwner { namespace, id, owner, cluster });
+                }
             }
             Some(id_owner) => return Err(Obstacle::taken(&member.cluster, id_owner.as_ref())),
             None => {}
         }
         let former = Registry::default();
-        let only_imports = false;
         let failure = None;
-        Ok(Self { cluster_run, member, observation, key, only_imports, former, failure })
+        Ok(Self {
+            cluster_run,
+            member,
+            observation,
+            key,
+            only_imports: false,
+            may_take_over: false,
+            former,
+            failure,
+        })
     }
 
+    /// Whether the cluster has its record under the id. One of another `OWNER_ID` does not count.
     pub(super) fn has_cluster_record(&self) -> bool {
-        self.has_record(CLUSTER_RECORD)
+        let record = self.observation.registry.instance(&self.key, CLUSTER_RECORD);
+        record.is_some_and(|record| self.cluster_run.owner.owns(record))
     }
 
+    /// Whether there is a record with this id, of any owner.
     pub(super) fn has_record(&self, id: &str) -> bool {
         self.observation.registry.instance(&self.key, id).is_some()
     }
@@ -195,10 +217,20 @@ impl<'w> OwnRecords<'w> {
     }
 
     fn records(&self, wanted: RecordsById) -> WantedRecords {
-        let place = Place::of(&self.key, &self.observation.registry);
-        let in_one_group = !self.observation.registry.services.contains_key(&self.key);
+        let registry = &self.observation.registry;
+        let place = Place::of(&self.key, registry);
+        let in_one_group = !registry.services.contains_key(&self.key);
         let ended = BTreeSet::new();
-        WantedRecords { place, wanted, ended, in_one_group }
+        let owner = &self.cluster_run.owner;
+        let is_of_other_owner_id = |record: &Attributes| {
+            Owner::of(record)
+                .is_some_and(|other| other.id != owner.id && other.cluster == owner.cluster)
+        };
+        let others = registry
+            .instances(&self.key)
+            .filter(|(_, record)| self.may_take_over && is_of_other_owner_id(record));
+        let taken_over = others.map(|(id, _)| id.clone()).collect();
+        WantedRecords { place, wanted, ended, in_one_group, taken_over }
     }
 
     async fn apply(&self, records: &WantedRecords, options: Options) -> Published {
@@ -274,8 +306,8 @@ impl<'w> OwnRecords<'w> {
 // The cluster record, and the records that the cluster has under its former ids.
 
 impl OwnRecords<'_> {
-    /// Writes the cluster record of a cluster that has none. If the write fails, another cluster may own the id, with
-    /// records of the same names, so no other record is written.
+    /// Writes the cluster record of a cluster that has none, or takes it over from another `OWNER_ID`. If the write
+    /// fails, another cluster may own the id, with records of the same names, so no other record is written.
     ///
     /// # Errors
     /// As for [`Self::write_own`].
@@ -296,7 +328,8 @@ impl OwnRecords<'_> {
     ///
     /// # Errors
     /// Returns an error with the owner of the id if another cluster has taken the id since the read, such as a second
-    /// new cluster of the run. Also returns an error if the record could be neither written nor read again.
+    /// new cluster of the run. Also returns an error if the record could be neither written nor read again, or could
+    /// not be taken over.
     pub(super) async fn write_own(
         &mut self,
         selection: &Selection,
@@ -313,6 +346,14 @@ impl OwnRecords<'_> {
         if failure.is_none() && self.has_cluster_record() {
             self.cluster_run.registry.record_id_owner(self.member, &self.cluster_run.owner);
         }
+        if let Some(failure) = &failure
+            && self.has_record(CLUSTER_RECORD)
+            && !self.has_cluster_record()
+        {
+            // The id is still another installation's.
+            let (_, problem) = failure.problem().unwrap_or_default();
+            return Err(Obstacle::NoRecord(problem));
+        }
         if failure.is_some() {
             let read = self.cluster_run.observe_records(None, self.member, None).await?;
             let again = Self::new(self.cluster_run, self.member, read);
@@ -325,19 +366,27 @@ impl OwnRecords<'_> {
 
     /// The cluster record, if it has to be written.
     fn cluster_record(&self, selection: &Selection, now: Timestamp) -> RecordsById {
+        let Some(present) = self.present() else {
+            return self.own_record(self.only_imports, now);
+        };
+        if present.owner != self.cluster_run.owner {
+            // Exports of the former owner stay until its purge, and a member that only imports has none.
+            return self.own_record(self.only_imports && present.only_imports, now);
+        }
         let mut instances = self.observation.registry.instances(&self.key);
-        let is_due = self.present().is_none_or(|present| {
-            let age = now.duration_since(present.heartbeat);
-            let is_due = match (present.only_imports, self.only_imports) {
-                // Another function may publish exports of this cluster.
-                (false, true) => age > ABANDONED && instances.all(|(id, _)| id == CLUSTER_RECORD),
-                (true, true) => false,
-                (true, false) => true,
-                (false, false) => age > HEARTBEAT && *selection == Selection::Everything,
-            };
-            is_due || present.clusterset != self.member.clusterset
-        });
-        if is_due { self.own_record(self.only_imports, now) } else { RecordsById::new() }
+        let age = now.duration_since(present.heartbeat);
+        let is_due = match (present.only_imports, self.only_imports) {
+            // Another function may publish exports of this cluster.
+            (false, true) => age > ABANDONED && instances.all(|(id, _)| id == CLUSTER_RECORD),
+            (true, true) => false,
+            (true, false) => true,
+            (false, false) => age > HEARTBEAT && *selection == Selection::Everything,
+        };
+        if is_due || present.clusterset != self.member.clusterset {
+            self.own_record(self.only_imports, now)
+        } else {
+            RecordsById::new()
+        }
     }
 
     fn own_record(&self, only_imports: bool, heartbeat: Timestamp) -> RecordsById {

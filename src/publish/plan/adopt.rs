@@ -2,7 +2,8 @@
 //! our marks, so later syncs treat it as ours. The report has the reason for each instance that is not adopted.
 //!
 //! If another instance of ours has the same address, one of the two is deregistered after the adoption, like any
-//! duplicate. The instances of ServiceExports are never adopted.
+//! duplicate. The instances of ServiceExports are never adopted. `records` adopts the records of a cluster, if a person
+//! has confirmed that.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -190,6 +191,23 @@ fn within_limits(mut attributes: Attributes) -> Result<Attributes, NotAdopted> {
     }
 }
 
+impl Change {
+    /// The adoption of an instance. The marks are not listed as differences.
+    pub(super) fn adoption(
+        place: Place,
+        instance: String,
+        present: &Attributes,
+        former: Former,
+        attributes: Attributes,
+    ) -> Self {
+        let mut differences = Difference::between(present, &attributes);
+        differences.retain(|difference| !difference.attribute.starts_with(MARK_PREFIX));
+        let exchange = None;
+        let adopted = Some(Box::new(Adopted { present: present.clone(), former }));
+        Self::Rewrite { place, instance, attributes, differences, exchange, adopted }
+    }
+}
+
 impl Plan {
     /// Adds the adoption of an instance, or the reason why it is not adopted.
     fn add_adoption(
@@ -202,13 +220,8 @@ impl Plan {
         let instance = id.clone();
         match adopted {
             Ok((former, attributes)) => {
-                let mut differences = Difference::between(present, &attributes);
-                differences.retain(|difference| !difference.attribute.starts_with(MARK_PREFIX));
-                let adopted = Some(Box::new(Adopted { present: present.clone(), former }));
                 let place = place.clone();
-                let exchange = None;
-                let change =
-                    Change::Rewrite { place, instance, attributes, differences, exchange, adopted };
+                let change = Change::adoption(place, instance, present, former, attributes);
                 self.add(service.clone(), change);
             }
             Err(why) => self.hold_back(service, place, Reason::NotAdopted { instance, why }),

@@ -1,15 +1,17 @@
 //! Plans the changes of a member's records in its Cloud Map service: writes the wanted records, and removes the records
-//! of ended exports. All other records stay as they are. A record of another owner is never changed.
+//! of ended exports. All other records stay as they are. A record of another owner is changed only if the run takes it
+//! over from another `OWNER_ID` of the same cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::adopt::Former;
 use super::change::{Change, Difference};
 use super::observation::{Observation, Plan, PlanPhase};
 use super::reason::Reason;
 use super::removals::DeregisterReason;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::model::{
-    Attributes, NewService, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,
+    Attributes, NewService, Owner, Place, RoutingPolicy, ServiceKind, ServiceName, ServiceRef,
 };
 
 /// The records to write and to remove, in the Cloud Map service of the member.
@@ -24,6 +26,9 @@ pub struct WantedRecords {
     /// written before the service is created. The flag is stored, since a later plan of the group no longer sees that
     /// the service was missing.
     pub in_one_group: bool,
+    /// The ids of the records that the run has read as those of the same cluster under another `OWNER_ID`, and takes
+    /// over. A record that another function takes over after that read is missing here, so it is not taken back.
+    pub taken_over: BTreeSet<String>,
 }
 
 /// The placeholder for the Service of a record that belongs to no Service.
@@ -92,14 +97,30 @@ impl WantedRecords {
             let attributes = wanted.clone();
             return plan.add(planned_for, Change::Register { place, instance, attributes });
         };
-        if !observation.owner.owns(present) {
-            return plan.hold_back(service, &place, Reason::IdTaken(instance));
-        }
         let attributes = present.carry_over(wanted);
+        if !observation.owner.owns(present) {
+            let Some(former) = self.former_owner(observation, id, present) else {
+                return plan.hold_back(service, &place, Reason::IdTaken(instance));
+            };
+            let adoption = Change::adoption(place, instance, present, former, attributes);
+            return plan.add(planned_for, adoption);
+        }
         let differences = Difference::between(present, &attributes);
         if !differences.is_empty() {
             plan.add(planned_for, Change::rewrite(place, instance, attributes, differences));
         }
+    }
+
+    /// The owner from which a record is taken over: the same cluster under another `OWNER_ID`.
+    fn former_owner(
+        &self,
+        observation: &Observation,
+        id: &str,
+        present: &Attributes,
+    ) -> Option<Former> {
+        let former = Owner::of(present).filter(|_| self.taken_over.contains(id))?;
+        let is_same_cluster = observation.owner.formerly(&former.id) == former;
+        is_same_cluster.then_some(Former::Owner(former.id))
     }
 
     fn creation(&self, observation: &Observation) -> Option<Change> {

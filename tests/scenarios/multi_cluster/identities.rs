@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cloud_map_sync::actions::explain::Explanation;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::model::Line;
+use cloud_map_sync::report::Report;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -13,8 +15,8 @@ use tokio::time::sleep;
 use super::explain::{explain, explain_by};
 use super::many::Many;
 use super::{
-    CLUSTER_ID, Members, SLICES, Said, condition, exported, imported, in_full, obstacle_lines,
-    obstacles, part, pods, service, web, writes,
+    CLUSTER_ID, Members, RECORD, SLICES, Said, condition, exported, imported, in_full,
+    obstacle_lines, obstacles, part, pods, service, slices, web, writes,
 };
 use crate::fleet::{Attributes, OWNER};
 use crate::queue::batch_about;
@@ -97,10 +99,11 @@ async fn nothing_changes_under_another_owner_id_until_the_former_one_purges_the_
     for cluster in ["blue", "green"] {
         let obstacles = obstacle_lines(&report, cluster);
         let reasons: Vec<&str> = obstacles.iter().map(|obstacle| &*obstacle.code).collect();
-        assert_eq!(reasons, ["ClusterIdTaken"], "{}", in_full(&report));
+        assert_eq!(reasons, ["OwnerIdDiffers"], "{}", in_full(&report));
         for obstacle in obstacles {
             let detail = &obstacle.text;
-            assert!(detail.contains(OWNER) && detail.contains("purge"), "{detail}");
+            let says = |words: &&str| detail.contains(words);
+            assert!([OWNER, "\"action\":\"confirm\"", "purge"].iter().all(says), "{detail}");
         }
     }
 
@@ -115,6 +118,147 @@ async fn nothing_changes_under_another_owner_id_until_the_former_one_purges_the_
     }
     members.assert_imported("web", "blue 10.0.0.1:8080", "");
     members.assert_imported("cart", "green 10.1.0.1:8080", "");
+}
+
+/// The mark of an exported instance and of a record: the `OWNER_ID` of its function.
+const EXPORTER: &str = "cloud-map-sync/exporter";
+
+/// blue exports `web` by a function whose `OWNER_ID` is [`OWNER`], and another one begins to serve blue.
+struct TakenOver {
+    members: Members,
+    /// The function that takes blue over.
+    new: Function,
+}
+
+impl TakenOver {
+    const NEW: &str = "team-b";
+
+    async fn start() -> Self {
+        let members = Members::with_one_export_each().await;
+        let new = members.serving("blue", &[("OWNER_ID", Self::NEW)]).await;
+        let taken_over = Self { members, new };
+        taken_over.watch_new();
+        let cloud_map = &taken_over.members.fleet.cloud_map;
+        let records = cloud_map.service_id("clusterset.shop-set", "blue");
+        cloud_map.allow_adoption(&[(&records, "cluster"), (&records, RECORD)]);
+        taken_over
+    }
+
+    /// The stand-in watches over one owner at a time.
+    fn watch_new(&self) {
+        let fleet = &self.members.fleet;
+        fleet.cloud_map.watch_over(Self::NEW, &[fleet.sandbox.cluster_arn("blue")]);
+    }
+
+    fn watch_former(&self) {
+        let fleet = &self.members.fleet;
+        let arns = ["blue", "green"].map(|cluster| fleet.sandbox.cluster_arn(cluster));
+        fleet.cloud_map.watch_over(OWNER, &arns);
+    }
+
+    async fn confirm(&self) -> Report {
+        report(&self.new, &json!({ "action": "confirm", "cluster": "blue" })).await
+    }
+
+    /// The owners of blue's records, and those of the instances of `web`.
+    fn owners(&self) -> (Vec<String>, Vec<String>) {
+        let of = |namespace, service| self.members.fleet.values(namespace, service, EXPORTER);
+        (of("clusterset.shop-set", "blue"), of("shop", "web"))
+    }
+}
+
+/// Imports in green come from Cloud Map, where both functions have an instance of one pod: it counts once.
+#[tokio::test]
+async fn confirm_takes_the_records_of_another_owner_id_over_and_its_function_purges_its_own_alone()
+{
+    const NEW: &str = TakenOver::NEW;
+    let taken_over = TakenOver::start().await;
+    let TakenOver { members, new } = &taken_over;
+    let Members { blue, green, function: former, .. } = members;
+    green.keep_ready("shop", "web");
+    for payload in [json!({ "action": "sync" }), sync_of("blue", "web")] {
+        members.forget();
+        let held_back = report(new, &payload).await;
+        members.assert_nothing_written(&in_full(&held_back));
+        assert_eq!(obstacles(&held_back, "blue"), ["OwnerIdDiffers"], "{}", in_full(&held_back));
+    }
+    explain_by(members, new, "blue", "web").await.assert_says(&[
+        "! obstacle   (OwnerIdDiffers): the records of this cluster in clusterset.",
+    ]);
+
+    let confirmed = taken_over.confirm().await;
+
+    assert!(confirmed.ok, "{}", in_full(&confirmed));
+    let owners = |all: &[&str]| -> Vec<String> { all.iter().map(|&id| id.to_owned()).collect() };
+    assert_eq!(taken_over.owners(), (owners(&[NEW, NEW]), owners(&[OWNER, NEW])));
+    pods(blue, "web", &["10.0.0.1", "10.0.0.2"]);
+    synced(new).await;
+    assert_eq!(taken_over.owners(), (owners(&[NEW, NEW]), owners(&[OWNER, NEW, NEW])));
+    members.forget();
+    let again = sync(new).await;
+    members.assert_nothing_written(&in_full(&again));
+
+    taken_over.watch_former();
+    synced(&members.serving("green", &[]).await).await;
+    assert_eq!(imported(green, "web"), "blue 10.0.0.1:8080 10.0.0.2:8080");
+    let endpoints = slices(green, "web").into_iter();
+    let endpoints = endpoints.map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len));
+    assert_eq!(endpoints.sum::<usize>(), 2);
+
+    members.forget();
+    let held_back = sync(former).await;
+    members.assert_nothing_written(&in_full(&held_back));
+    assert_eq!(obstacles(&held_back, "blue"), ["OwnerIdDiffers"], "{}", in_full(&held_back));
+
+    let purged = purge(former, "blue").await;
+    assert!(purged.ok, "{}", in_full(&purged));
+    assert_eq!(taken_over.owners(), (owners(&[NEW, NEW]), owners(&[NEW, NEW])));
+    taken_over.watch_new();
+    for _ in 0..2 {
+        synced(new).await;
+    }
+    members.assert_imported("web", "blue 10.0.0.1:8080 10.0.0.2:8080", "");
+    members.assert_imported("cart", "green 10.1.0.1:8080", "");
+    taken_over.watch_former();
+    members.forget();
+    let held_back = sync(former).await;
+    members.assert_nothing_written(&in_full(&held_back));
+    assert_eq!(green.gaps(), [""; 0]);
+}
+
+/// Instances under an id that is still another function's would be nobody's.
+#[tokio::test]
+async fn records_that_cannot_be_taken_over_publish_nothing() {
+    let taken_over = TakenOver::start().await;
+    let members = &taken_over.members;
+    let cloud_map = &members.fleet.cloud_map;
+    let records = cloud_map.service_id("clusterset.shop-set", "blue");
+    let denied = CloudMapFault::on("RegisterInstance", CloudMapFaultKind::AccessDenied);
+    cloud_map.inject(denied.service(&records).always());
+    let before = taken_over.owners();
+
+    let failed = taken_over.confirm().await;
+
+    assert_eq!(obstacles(&failed, "blue"), ["NoRecord"], "{}", in_full(&failed));
+    assert_eq!(taken_over.owners(), before);
+    cloud_map.heal();
+    let confirmed = taken_over.confirm().await;
+    assert!(confirmed.ok, "{}", in_full(&confirmed));
+    assert_eq!(taken_over.owners().0, [TakenOver::NEW; 2]);
+}
+
+/// No confirmation makes a cluster the holder of another one's id.
+#[tokio::test]
+async fn confirm_takes_no_record_of_another_cluster_over() {
+    let members = Members::with_one_export_each().await;
+    members.green.cluster_property(CLUSTER_ID, "blue");
+    let records = members.fleet.instances("clusterset.shop-set", "blue");
+
+    let confirmed =
+        report(&members.function, &json!({ "action": "confirm", "cluster": "green" })).await;
+
+    assert_eq!(obstacles(&confirmed, "green")[0], "ClusterIdTaken", "{}", in_full(&confirmed));
+    assert_eq!(members.fleet.instances("clusterset.shop-set", "blue"), records);
 }
 
 /// It has exports and imports: other clusters know it by its id.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 
-use super::world::{World, key, lines_of, named, own, owner_of, with};
+use super::world::{World, key, lines_of, named, own, owner_of, with, written};
 use crate::model::{Attributes, Flow, Marks, Owner, Place, Selection};
 use crate::publish::plan::{Observation, Plan, PlanPhase, Policy, Rules, WantedRecords};
 
@@ -28,6 +28,7 @@ fn records(world: &World) -> WantedRecords {
         wanted: wanted.into(),
         ended: [named("shop/old"), named("shop/web")].into(),
         in_one_group: false,
+        taken_over: [].into(),
     }
 }
 
@@ -105,6 +106,35 @@ fn records_of_others_stay_and_ours_are_held_back() {
     ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ! shop/web http/blue: instance export-web exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ");
+}
+
+/// Another run may have taken a record over since the read.
+#[test]
+fn record_of_the_same_cluster_under_another_owner_id_is_taken_over_if_it_was_read_as_such() {
+    let of = |cluster: &str, service: &str| {
+        let owner = owner(cluster).formerly("team-b");
+        with(Marks { service: named(service), pod: None }.write(&owner), "record", "old")
+    };
+    let theirs = [
+        ("export-web", of("blue", "shop/web")),
+        ("export-mail", of("green", "shop/mail")),
+        ("export-old", of("blue", "shop/old")),
+    ];
+    let world = world().http("blue", theirs);
+    let mut records = records(&world);
+    assert_snapshot!(lines_of(&plan(&world, &records)), @"
+    ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
+    ! shop/web http/blue: instance export-web exists and belongs to another endpoint; it is not overwritten (IdTaken)
+    ");
+
+    records.taken_over = ["export-web", "export-mail", "export-old"].map(str::to_owned).into();
+
+    assert_snapshot!(lines_of(&plan(&world, &records)), @"
+    shop/web: adopt http/blue export-web: : of the owner team-b; record old -> new
+    ! shop/mail http/blue: instance export-mail exists and belongs to another endpoint; it is not overwritten (IdTaken)
+    ");
+    let written = written(&plan(&world, &records), "http/blue").remove("export-web");
+    assert_eq!(written, Some(record("blue", "shop/web", "new")));
 }
 
 /// The record of the cluster is written under every policy: it has the heartbeat.

@@ -224,7 +224,7 @@ fn deployment(flows: Flows) -> impl Strategy<Value = Move> {
 }
 
 /// The stand-in watches over the instances of one owner: nothing of the other one may be under way. Exports and
-/// imports of the other one would wait for its purge.
+/// imports of the other one would be held back.
 fn other_owner() -> impl Strategy<Value = Move> {
     select(&["other", "cloud-map-sync"][..]).prop_map(|owner| {
         Move::new(format!("the function is deployed with OWNER_ID {owner}"), move |scene| {

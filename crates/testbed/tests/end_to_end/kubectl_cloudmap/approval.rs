@@ -86,8 +86,7 @@ async fn a_terminal_has_colours_and_progress_and_no_color_takes_the_colours_away
 }
 
 const UNAPPROVED: &str = "nothing was changed; approve with --yes\n";
-const NOTHING_TO_CONFIRM: &str =
-    "this cluster has no held loss and no unfamiliar Cloud Map, so there is nothing to confirm\n";
+const NOTHING_TO_CONFIRM: &str = "this cluster has no held loss, no unfamiliar Cloud Map and no records of another OWNER_ID, so there is nothing to confirm\n";
 
 #[tokio::test]
 async fn what_the_guard_holds_passes_where_it_is_confirmed() {
