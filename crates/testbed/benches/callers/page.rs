@@ -83,19 +83,14 @@ impl Page {
 
     /// The recipes and what breaks them, in the share of calls that failed.
     fn for_users(&self) -> String {
-        let failed = self.table(
+        self.table(
             "Failed calls",
             |story| story.is_for_users,
             |cell| match cell.failed {
                 0 => "0".to_owned(),
                 failed => percent(failed, cell.calls),
             },
-        );
-        let is_roll_out =
-            |story: &Story| story.expected == Expected::NoFailure && story.is_roll_out();
-        let first =
-            self.table("From Ready to the first call", is_roll_out, |cell| self.first_call(cell));
-        format!("{failed}\n{first}")
+        )
     }
 
     /// The longest time from a pod's readiness to the first call that it answered.

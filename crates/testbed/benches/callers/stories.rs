@@ -266,11 +266,6 @@ pub const STORIES: &[Story] = &[
 ];
 
 impl Story {
-    /// Whether all pods are replaced one after the other.
-    pub fn is_roll_out(&self) -> bool {
-        matches!(self.script, Script::Roll(_))
-    }
-
     /// Starts the tasks and pods that exist before the first call.
     pub async fn prepare(&self, stage: &Stage) {
         match self.script {

@@ -22,8 +22,8 @@ use testbed::runtime_api::FUNCTION_ARN;
 
 /// How many chapters of the sandbox's story the README shows.
 const CHAPTERS: usize = 1;
-/// The first step of the migration that its page shows, and the first one after those.
-const MIGRATION: [usize; 2] = [2, 4];
+/// The step of the migration that its page shows, and the one after it.
+const MIGRATION: [usize; 2] = [2, 3];
 
 #[test]
 fn the_annotation_table_is_the_codes() {
@@ -173,19 +173,6 @@ fn the_plugins_output_of_a_clusterset_shown_is_its_own() {
         "plugin",
         &served.transcript("explain service/web -n shop --cluster blue"),
     );
-}
-
-#[test]
-fn the_plugins_output_shown_is_its_own() {
-    let served = Served::start(&["--serve"]);
-    check("docs/cli.md", "plugin", &with_the_port_of_https(&served.transcript("doctor")));
-}
-
-/// The sandbox serves at any free port, EKS at 443.
-fn with_the_port_of_https(text: &str) -> String {
-    let (before, after) = text.split_once("= route      port ").expect("the doctor's route");
-    let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
-    format!("{before}= route      port 443{after}")
 }
 
 /// The sandbox command with `--serve`, and the environment that it prints.
