@@ -6,10 +6,8 @@ use crate::model::Documented;
 pub const DOCUMENTED: &[Documented] = &[
     Documented {
         name: "CLUSTERS",
-        meaning: "EKS clusters to sync: names or ARNs separated by commas, or a JSON list \
-                  of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
-                  registryRegion?, defaultNamespace?, multiCluster?, clusterId?, clusterset?, page?}`; or `ssm:/path/`, a parameter for each cluster: \
-                  see [Clusters](docs/deploying.md#clusters)",
+        meaning: "EKS clusters to sync: names or ARNs separated by commas; a JSON list of names, ARNs and \
+                  [objects](docs/deploying.md#clusters); or `ssm:/path/`, a parameter for each cluster",
         default: "required",
         example: "blue,green",
     },
@@ -80,9 +78,8 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "SCHEDULE_MINUTES",
-        meaning: "the longest time between two full syncs of the schedule, in minutes; a held loss can be let \
-                  pass until three times this, or six times `GUARD_WAIT` if that is longer, after it was first seen; \
-                  then the wait begins again",
+        meaning: "the longest time between two full syncs of the schedule, in minutes; it limits the time in which \
+                  [a held loss passes](docs/operations.md#when-a-loss-passes)",
         default: "`1`",
         example: "5",
     },
