@@ -32,15 +32,15 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "CREATE_TAGS",
-        meaning: "tags of the services and namespaces that the function creates in Cloud Map, as `KEY=VALUE` separated by commas; \
-                  the role's `aws:TagKeys` must allow the keys (parameter `TagKeys` of the template): see [Tags](docs/deploying.md#tags)",
+        meaning: "tags of the services and namespaces that the function creates in Cloud Map, as `KEY=VALUE` separated \
+                  by commas; the role must [allow the keys](docs/deploying.md#tags)",
         default: "`cloud-map-sync/owner` alone",
         example: "team=shop,cost-center=4711",
     },
     Documented {
         name: "ADMIN_ALIAS",
-        meaning: "the actions `adopt`, `confirm` and `purge` are accepted only through the alias of the function with \
-                  this name: see [Who may do what](docs/security.md#who-may-do-what)",
+        meaning: "`adopt`, `confirm` and `purge` are accepted only through \
+                  [the alias of the function](docs/security.md#who-may-do-what) with this name",
         default: "they are accepted from everyone who may invoke the function",
         example: "admin",
     },
@@ -85,7 +85,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "NAME_POLICY",
-        meaning: "the names that each Service may claim, as JSON or `ssm:/name`: see [Name policy](docs/security.md#name-policy)",
+        meaning: "[the names that each Service may claim](docs/security.md#name-policy), as JSON or `ssm:/name`",
         default: "everything is allowed",
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
@@ -106,7 +106,7 @@ pub const DOCUMENTED: &[Documented] = &[
         name: "QUEUE_URL",
         meaning: "the URL of the function's own queue of messages about Services: a failed message is delivered again \
                   after 1, 2, 4, 8 … minutes, at most an hour. This needs the permission `sqs:ChangeMessageVisibility`",
-        default: "a failed message is delivered again after the queue's visibility timeout",
+        default: "after the queue's visibility timeout",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {
@@ -125,16 +125,15 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         name: "MULTI_CLUSTER",
-        meaning: "`on`: `ServiceExports` of the clusters are published, and the exports of their clusterset are \
-                  imported; `export` or `import`: one of the two: see \
-                  [Services across clusters](docs/multi-cluster.md)",
+        meaning: "[services across clusters](docs/multi-cluster.md): with `on` the ServiceExports of the clusters are \
+                  published, and the exports of their clusterset are imported; `export` or `import` does one of the two",
         default: "`off`",
         example: "on",
     },
     Documented {
         name: "STALE_CLUSTERS_AFTER",
-        meaning: "a member of a clusterset whose last full sync is longer ago is reported as stale: see \
-                  [Lost clusters](docs/multi-cluster.md#lost-clusters)",
+        meaning: "a member of a clusterset whose last full sync is longer ago is reported as \
+                  [stale](docs/multi-cluster.md#lost-clusters)",
         default: "`15m`",
         example: "1h",
     },

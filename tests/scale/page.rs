@@ -18,7 +18,7 @@ fn turns() -> String {
         "| Services of an account | Reads of a run | Each read again | Calls of a list | Listed again | New process |\n\
          |---|---|---|---|---|---|\n",
     );
-    for services in [500, 2000, 10_000, 20_000] {
+    for services in [500, 2000, 20_000] {
         let turns = Turns { services, share: SHARE, minutes: 1 };
         let mut cells =
             [services, turns.reads(), turns.round(), turns.pages()].map(number).to_vec();

@@ -189,7 +189,8 @@ pub const CLUSTER_METRICS: [Metric<ClusterReport>; 17] = [
     ),
     Metric::counted(
         "ClustersetUnfinished",
-        "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and 1 if an obstacle freezes the member",
+        "changes of exports' conditions and imports that failed or were not attempted, failed reads of the clusterset, \
+         and 1 if [something stops the member](docs/multi-cluster.md#what-stops-it)",
         |cluster| cluster.multi_cluster.as_ref().map(MultiClusterReport::count_unfinished),
     ),
 ];
@@ -262,8 +263,7 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     }),
     Metric::seconds(
         "OldestMissing",
-        "age in seconds of the oldest endpoint of `Missing`; it begins with the first run of the process that counts \
-         the endpoint",
+        "age in seconds of the oldest endpoint of `Missing`, since this process of the function first counted it",
         |report| Some(report.oldest.missing),
     ),
     Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| {
@@ -299,11 +299,9 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     Metric::counted("Calls", "calls to Cloud Map, including retries", |report| {
         Some(report.traffic.calls)
     }),
-    Metric::counted(
-        "Throttles",
-        "the part of `Calls` that Cloud Map throttled; each is retried automatically",
-        |report| Some(report.traffic.throttles),
-    ),
+    Metric::counted("Throttles", "the part of `Calls` that Cloud Map throttled", |report| {
+        Some(report.traffic.throttles)
+    }),
 ];
 
 /// Returns the clusters with a full sync, without those with `page: false`. In a full sync of all clusters, a cluster

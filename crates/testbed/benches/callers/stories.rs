@@ -89,7 +89,6 @@ pub const STORIES: &[Story] = &[
     Story {
         title: "Canary of one pod, then three, then all",
         setting: Setting { name: "canary", ..BY_SCHEDULE },
-        is_for_users: true,
         expected: Expected::NoFailure,
         is_in_short_form: true,
         ..STORY
@@ -111,7 +110,6 @@ pub const STORIES: &[Story] = &[
     Story {
         title: "Cut back: tasks first",
         setting: Setting { name: "cut-back", ..BY_SCHEDULE },
-        is_for_users: true,
         expected: Expected::NoFailure,
         script: Script::CutBack { tasks_come_first: true },
         ..STORY
@@ -171,7 +169,6 @@ pub const STORIES: &[Story] = &[
     Story {
         title: "Roll-out with a forwarder without `minReadySeconds`",
         setting: Setting { name: "forwarder-no-min-ready", ..WITH_FORWARDER },
-        is_for_users: true,
         script: Script::Roll(Recipe { min_ready: 0, pre_stop: FORWARDER_DELAY }),
         ..STORY
     },
