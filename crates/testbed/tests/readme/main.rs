@@ -1,6 +1,6 @@
-//! The pages for users follow the code: their tables are generated from it, and their transcripts are the output of
-//! the sandbox command and of the plugin. `UPDATE_README=1 cargo test --workspace --test readme -- --test-threads 1`
-//! writes them.
+//! The pages for users follow the code: their tables and lists are generated from it, and their transcripts are the
+//! output of the sandbox command and of the plugin. `UPDATE_README=1 cargo test --workspace --test readme --
+//! --test-threads 1` writes them.
 
 mod growth;
 #[path = "../../../../tests/scale/mod.rs"]
