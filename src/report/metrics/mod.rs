@@ -263,7 +263,7 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     }),
     Metric::seconds(
         "OldestMissing",
-        "age in seconds of the oldest endpoint of `Missing`, since this process of the function first counted it",
+        "age in seconds of the oldest endpoint of `Missing`, it begins with the first run of the process that counts it",
         |report| Some(report.oldest.missing),
     ),
     Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| {
