@@ -5,13 +5,14 @@
 //! first one discards the assumed burst, later ones halve the rate, which then recovers.
 //!
 //! Calls are served in the order of their arrival, the calls of a sync before reads that only refresh the mirror. The
-//! first call of each queue holds the lock of the queue and polls the bucket; the other calls wait for the lock.
+//! first call of each queue holds the lock of the queue and polls the bucket; the other calls wait for the lock. A call
+//! takes its token together with a slot of the concurrency limit, so no token waits while calls in flight hang.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Mutex as FairMutex, Notify};
+use tokio::sync::{Mutex as FairMutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use super::quota::Rate;
@@ -55,13 +56,20 @@ impl Bucket {
 
     /// # Errors
     /// Returns the time until the next token if there is none.
-    fn take_token(&mut self, now: Instant) -> Result<(), Duration> {
+    fn check_token(&mut self, now: Instant) -> Result<(), Duration> {
         self.refill(now);
         let missing = 1.0 - self.tokens;
         if missing > 0.0 {
             let wait = Duration::from_secs_f64(missing / self.per_second);
             return Err(wait.max(SHORTEST_WAIT));
         }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Returns the time until the next token if there is none.
+    fn take_token(&mut self, now: Instant) -> Result<(), Duration> {
+        self.check_token(now)?;
         self.tokens -= 1.0;
         Ok(())
     }
@@ -114,6 +122,9 @@ impl Bucket {
 /// The priority of the calls that wait for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Priority {
+    /// Reads that a change makes while it holds its slot of the concurrency limit. They have a queue of their own: the
+    /// first call of another queue may wait for a slot, which only the end of such a change frees.
+    InFlight,
     /// Changes, and the reads that they are planned from.
     Sync,
     /// Reads that only refresh the mirror. They wait while any call of a sync waits.
@@ -125,7 +136,7 @@ pub(super) enum Priority {
 pub(super) struct RateLimiter {
     bucket: Mutex<Bucket>,
     /// One queue of calls for each priority: the first call of a queue holds its lock.
-    queues: [FairMutex<()>; 2],
+    queues: [FairMutex<()>; 3],
     /// The number of waiting calls of a sync.
     waiting: AtomicUsize,
     /// Wakes waiting calls when a token arrives earlier than they computed.
@@ -138,23 +149,59 @@ impl RateLimiter {
         Self { bucket: Mutex::new(bucket), queues, waiting, tokens_added: Notify::new() }
     }
 
-    /// Waits for a token.
+    /// Waits for a token and takes it, for a call that has a slot of the concurrency limit.
     pub(super) async fn take_token(&self, priority: Priority) {
-        let _waiting = (priority == Priority::Sync).then(|| WaitingCall::new(&self.waiting));
+        let _waiting = self.count_waiting(priority);
+        let _first = self.queues[priority as usize].lock().await;
+        while self.try_take_token(priority).is_err() {
+            self.wait_for_token(priority).await;
+        }
+    }
+
+    /// Waits until there are both a token and a slot of `concurrency`, and takes them at the same time. If calls took
+    /// their tokens before they waited for slots, they would be sent together when slots become free, above the rate.
+    pub(super) async fn take_token_and_slot<'a>(
+        &self,
+        priority: Priority,
+        concurrency: &'a Semaphore,
+    ) -> Option<SemaphorePermit<'a>> {
+        let _waiting = self.count_waiting(priority);
         let _first = self.queues[priority as usize].lock().await;
         loop {
+            self.wait_for_token(priority).await;
+            // The semaphore is never closed, so there is no error to handle.
+            let slot = concurrency.acquire().await.ok();
+            // A call of another queue may have taken the token in the meantime. Then the slot is free for other calls.
+            if self.try_take_token(priority).is_ok() {
+                return slot;
+            }
+        }
+    }
+
+    fn count_waiting(&self, priority: Priority) -> Option<WaitingCall<'_>> {
+        (priority != Priority::Refresh).then(|| WaitingCall::new(&self.waiting))
+    }
+
+    /// Waits until there is a token, which another call may take first.
+    async fn wait_for_token(&self, priority: Priority) {
+        loop {
             let tokens_added = self.tokens_added.notified();
-            let taken = {
-                let mut bucket = self.lock_bucket();
-                if priority == Priority::Refresh && self.waiting.load(Ordering::Relaxed) > 0 {
-                    Err(bucket.time_to_next())
-                } else {
-                    bucket.take_token(Instant::now())
-                }
-            };
-            let Err(wait) = taken else { return };
+            let Err(wait) = self.check_token(priority) else { return };
             _ = timeout(wait, tokens_added).await;
         }
+    }
+
+    fn check_token(&self, priority: Priority) -> Result<(), Duration> {
+        let mut bucket = self.lock_bucket();
+        if priority == Priority::Refresh && self.waiting.load(Ordering::Relaxed) > 0 {
+            return Err(bucket.time_to_next());
+        }
+        bucket.check_token(Instant::now())
+    }
+
+    fn try_take_token(&self, priority: Priority) -> Result<(), Duration> {
+        self.check_token(priority)?;
+        self.lock_bucket().take_token(Instant::now())
     }
 
     pub(super) fn lock_bucket(&self) -> MutexGuard<'_, Bucket> {

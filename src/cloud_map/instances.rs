@@ -163,7 +163,7 @@ impl CloudMap {
         place: &Place,
         instance: &str,
     ) -> Result<Option<Attributes>, Error> {
-        self.quotas.wait_for_rate(Call::GetInstance, self.priority).await;
+        self.quotas.wait_for_rate(Call::GetInstance).await;
         let action = format!("get the instance {instance} of {place}");
         match self.get_instance(service, instance, action).await {
             Err(error) if error.class == Class::NotFound => Ok(None),

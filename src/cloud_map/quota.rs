@@ -1,6 +1,6 @@
 //! The rate limits of an account: one token bucket for each kind of call, shared by all clients of that account and
 //! Region in this process. The calls of a sync are served in order, and before reads that only refresh the mirror. Each
-//! call takes a token, and then holds a [`CallSlot`] while it is in flight. A group of Services waits for
+//! call takes a token and a [`CallSlot`], which it holds while it is in flight. A group of Services waits for
 //! [`AdmissionSlots`] before it reads again and makes its changes, so that the read is recent when the changes get
 //! their tokens. The SDK's retries and throttles are counted and reported to the buckets.
 //!
@@ -198,16 +198,15 @@ impl Quotas {
         }
     }
 
-    /// Waits for a token of the rate limit, and then for a slot of the concurrency limit.
+    /// Waits for a token of the rate limit and a slot of the concurrency limit.
     pub(super) async fn acquire(&self, call: Call, priority: Priority) -> CallSlot<'_> {
-        self.wait_for_rate(call, priority).await;
-        // The semaphore is never closed, so there is no error to handle.
-        CallSlot { _held: self.concurrency.acquire().await.ok() }
+        let limiter = &self.limiters[&call];
+        CallSlot { _held: limiter.take_token_and_slot(priority, &self.concurrency).await }
     }
 
-    /// Waits only for the rate limit.
-    pub(super) async fn wait_for_rate(&self, call: Call, priority: Priority) {
-        self.limiters[&call].take_token(priority).await;
+    /// Waits only for the rate limit, for a call that is made in the slot of another.
+    pub(super) async fn wait_for_rate(&self, call: Call) {
+        self.limiters[&call].take_token(Priority::InFlight).await;
     }
 
     /// Waits until `calls` calls of this kind are admitted, or as many as the limit allows at once.
@@ -355,6 +354,39 @@ mod tests {
         let start = Instant::now();
         drop(quotas.acquire(Call::ListServices, Priority::Refresh).await);
         assert!(start.elapsed() <= Duration::from_millis(500));
+    }
+
+    /// Takes all slots, as calls that hang do.
+    fn hanging_calls(quotas: &Quotas) -> Vec<SemaphorePermit<'_>> {
+        std::iter::from_fn(|| quotas.concurrency.try_acquire().ok()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_waited_for_a_slot_go_at_the_rate() {
+        let quotas = Quotas::new(QuotaShare(1.0));
+        let hanging = hanging_calls(&quotas);
+        let free_slots = async {
+            sleep(Duration::from_secs(10)).await;
+            drop(hanging);
+            Instant::now()
+        };
+        let call = |_| async { drop(quotas.acquire(Call::RegisterInstance, Priority::Sync).await) };
+        let calls = futures_util::future::join_all((0..200).map(call));
+        let freed = futures_util::future::join(free_slots, calls).await.0;
+        // 90 at once and then 50 a second.
+        assert_eq!(freed.elapsed().as_secs(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_in_the_slot_of_another_waits_for_no_call_without_a_slot() {
+        let quotas = Quotas::new(QuotaShare(1.0));
+        let _hanging = hanging_calls(&quotas);
+        let without_slot = quotas.acquire(Call::GetInstance, Priority::Sync);
+        let mut without_slot = std::pin::pin!(without_slot);
+        let wait = Duration::from_secs(1);
+        assert!(tokio::time::timeout(wait, without_slot.as_mut()).await.is_err());
+        let in_slot = quotas.wait_for_rate(Call::GetInstance);
+        assert!(tokio::time::timeout(wait, in_slot).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
