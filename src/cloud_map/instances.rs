@@ -116,15 +116,17 @@ impl CloudMap {
             Err(error) if error.class == Class::NotFound => return Ok(None),
             pages => pages?,
         };
-        let missing = || Error::missing_member(action(), "Instances");
-        let lists = pages.into_iter().map(|page| page.instances.ok_or_else(missing));
-        let lists = lists.collect::<Result<Vec<_>, _>>()?;
+        let missing = |member: &str| Error::missing_member(action(), member);
         let mut registered_by = BTreeSet::new();
-        let instances = lists.into_iter().flatten().filter_map(|instance| {
-            registered_by.extend(instance.created_by_account);
-            Some((instance.id?, from_cloud_map(instance.attributes.unwrap_or_default())))
-        });
-        let instances = instances.collect();
+        let mut instances = Vec::new();
+        for page in pages {
+            for instance in page.instances.ok_or_else(|| missing("Instances"))? {
+                registered_by.extend(instance.created_by_account);
+                let id = instance.id.ok_or_else(|| missing("Id"))?;
+                instances.push((id, from_cloud_map(instance.attributes.unwrap_or_default())));
+            }
+        }
+        let instances = instances.into_iter().collect();
         Ok(Some(InstancesRead::Instances { instances, registered_by }))
     }
 

@@ -1,7 +1,6 @@
 //! Reads namespaces, the services of one or of all namespaces, and single services, by `ListNamespaces`, `ListServices`
 //! and `GetService`. A read returns all pages or an error: with a partial list the missing services would count as
-//! deleted. A summary without the fields that identify its namespace or service is dropped: no call could name it, so
-//! nothing in it can be changed.
+//! deleted. For the same reason a summary without a field that identifies its namespace or service is an error.
 //!
 //! Clients of Cloud Map call `DiscoverInstances`, and `explain` calls it to show what they see. The result is
 //! eventually consistent, so no change is based on it.
@@ -48,10 +47,15 @@ impl CloudMap {
         let token = list_namespaces::ListNamespacesOutput::next_token;
         let pages = self.pages(Call::ListNamespaces, pages, token, failed);
         let pages: Vec<list_namespaces::ListNamespacesOutput> = pages.try_collect().await?;
-        let missing = || Error::missing_member("list the namespaces of Cloud Map", "Namespaces");
-        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
-        let lists = lists.collect::<Result<Vec<_>, _>>()?;
-        Ok(lists.into_iter().flatten().filter_map(namespace).collect())
+        let missing =
+            |member: &str| Error::missing_member("list the namespaces of Cloud Map", member);
+        let mut namespaces = Vec::new();
+        for page in pages {
+            for summary in page.namespaces.ok_or_else(|| missing("Namespaces"))? {
+                namespaces.push(namespace(summary).map_err(missing)?);
+            }
+        }
+        Ok(namespaces)
     }
 
     /// Streams the services of `namespace`, or of all namespaces for `None`, page by page. Does not read instances.
@@ -82,10 +86,13 @@ impl CloudMap {
         let failed = move |error: &SdkError<_, _>| Error::new(failed_action.clone(), error);
         let pages = self.pages(Call::ListServices, pages, token, failed);
         Ok(pages.and_then(move |page| {
-            let missing = || Error::missing_member(action.clone(), "Services");
-            let listed = page.services.ok_or_else(missing);
-            let services = |listed: Vec<_>| listed.into_iter().filter_map(listed_service).collect();
-            ready(listed.map(services))
+            let missing = |member: &str| Error::missing_member(action.clone(), member);
+            let listed = page.services.ok_or_else(|| missing("Services"));
+            let services: Result<Vec<ListedService>, Error> = listed.and_then(|summaries| {
+                let services = summaries.into_iter().map(listed_service);
+                services.map(|service| service.map_err(missing)).collect()
+            });
+            ready(services)
         }))
     }
 
@@ -110,9 +117,10 @@ impl CloudMap {
     ) -> Result<Option<(String, CloudMapService)>, Error> {
         let action = || format!("read the Cloud Map service {arn}");
         let Some(read) = self.get_service(arn, action).await? else { return Ok(None) };
-        let namespace = read.namespace_id.clone();
-        let found = namespace.zip(service(summary(read)));
-        found.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId, Arn and Name"))
+        let missing = |member: &str| Error::missing_member(action(), member);
+        let namespace = read.namespace_id.clone().ok_or_else(|| missing("NamespaceId"))?;
+        let service = service(summary(read)).map_err(missing)?;
+        Ok(Some((namespace, service)))
     }
 
     async fn get_service(
@@ -186,8 +194,11 @@ fn repeated_token(call: Call) -> Error {
     Error::input(format!("read all pages of {call:?}"), &problem)
 }
 
-/// Converts a summary. Returns `None` if it has no id, ARN or name.
-fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
+/// Converts a summary.
+///
+/// # Errors
+/// Returns the member that identifies the namespace and is missing: its id, ARN or name.
+fn namespace(summary: api::NamespaceSummary) -> Result<ListedNamespace, &'static str> {
     let service_count = summary.service_count.and_then(|count| count.try_into().ok());
     let kind = match summary.r#type {
         Some(api::NamespaceType::Http) => NamespaceKind::Http,
@@ -196,19 +207,22 @@ fn namespace(summary: api::NamespaceSummary) -> Option<ListedNamespace> {
     let http = summary.properties.and_then(|properties| properties.http_properties);
     let namespace = Namespace {
         http_name: http.and_then(|http| http.http_name),
-        id: summary.id?,
-        arn: Some(summary.arn?),
-        name: summary.name?,
+        id: summary.id.ok_or("Id")?,
+        arn: Some(summary.arn.ok_or("Arn")?),
+        name: summary.name.ok_or("Name")?,
         kind,
         owner: summary.resource_owner,
     };
-    Some(ListedNamespace { namespace, service_count })
+    Ok(ListedNamespace { namespace, service_count })
 }
 
-/// Converts a summary, with the account of the namespace. Returns `None` if it has no ARN or name.
-fn listed_service(mut summary: api::ServiceSummary) -> Option<ListedService> {
+/// Converts a summary, with the account of the namespace.
+///
+/// # Errors
+/// Returns the missing member as [`service`] does.
+fn listed_service(mut summary: api::ServiceSummary) -> Result<ListedService, &'static str> {
     let namespace_account = summary.resource_owner.take();
-    service(summary).map(|service| ListedService { namespace_account, service })
+    Ok(ListedService { namespace_account, service: service(summary)? })
 }
 
 /// Converts the response of `GetService` into the type that `ListServices` returns.
@@ -225,20 +239,23 @@ fn summary(service: api::Service) -> api::ServiceSummary {
         .build()
 }
 
-/// Converts a summary into a service without instances and tags. Returns `None` if it has no ARN or name.
-fn service(summary: api::ServiceSummary) -> Option<CloudMapService> {
+/// Converts a summary into a service without instances and tags.
+///
+/// # Errors
+/// Returns the member that identifies the service and is missing: its ARN or name.
+fn service(summary: api::ServiceSummary) -> Result<CloudMapService, &'static str> {
     let listed = || summary.dns_config.iter().flat_map(api::DnsConfig::dns_records);
     let records = listed().map(api::DnsRecord::r#type).fold(Records::default(), with_record);
     let is_http = records == Records::default();
     let ttls = listed().filter_map(|record| record.ttl().try_into().ok());
     let policy = summary.dns_config.as_ref().and_then(api::DnsConfig::routing_policy);
-    Some(CloudMapService {
+    Ok(CloudMapService {
         kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
         ttls: ttls.collect(),
         routing_policy: policy.and_then(|policy| RoutingPolicy::parse(policy.as_str())),
         health_check: summary.health_check_config.map(health_check),
-        arn: summary.arn?,
-        name: summary.name?,
+        arn: summary.arn.ok_or("Arn")?,
+        name: summary.name.ok_or("Name")?,
         description: summary.description,
         instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
         created_by: summary.created_by_account,

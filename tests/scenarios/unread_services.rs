@@ -159,6 +159,30 @@ async fn list_without_its_member_is_no_empty_list() {
 }
 
 #[tokio::test]
+async fn entry_without_what_identifies_it_is_no_missing_entry() {
+    for (operation, member) in [
+        ("ListNamespaces", "Id"),
+        ("ListNamespaces", "Arn"),
+        ("ListNamespaces", "Name"),
+        ("ListServices", "Arn"),
+        ("ListServices", "Name"),
+        ("ListInstances", "Id"),
+    ] {
+        let (fleet, function) = Fleet::in_step("web", "prod", &["10.0.1.1"]).await;
+        fleet.pods("web", &["10.0.1.2"]);
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::Without(member)).always());
+
+        let report = sync(&fleet.function().await).await;
+
+        assert!(!report.ok && fleet.cloud_map.writes() == 0, "{operation}, {member}: {report}");
+        let problem = format!("response has no field {member}");
+        assert!(report.to_string().contains(&problem), "{operation}: {report}");
+        fleet.cloud_map.heal();
+        converge(&fleet, &function).await;
+    }
+}
+
+#[tokio::test]
 async fn tags_without_their_member_are_no_missing_tags() {
     let (fleet, function) = Fleet::in_step("web", "prod.local", &["10.0.1.1"]).await;
     fleet.annotate("web", "ttl", "15");

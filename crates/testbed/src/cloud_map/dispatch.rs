@@ -16,6 +16,15 @@ use super::state::{Call, State};
 use super::wire::{Accepted, Answer, Checked, Damage};
 use super::{fault, wire};
 
+/// A list whose entries lack a member.
+fn entries_without(mut body: Value, member: &str) -> Value {
+    let lists = body.as_object_mut().into_iter().flatten();
+    for entry in lists.filter_map(|(_, list)| list.as_array_mut()).flatten() {
+        entry.as_object_mut().expect("an entry is an object").remove(member);
+    }
+    body
+}
+
 /// An answer whose members have other types than the model says.
 fn of_wrong_types(mut body: Value) -> Value {
     for (_, member) in body.as_object_mut().into_iter().flatten() {
@@ -87,6 +96,7 @@ impl State {
         };
         let output = match fault {
             Some(FaultKind::Empty) => output.map(|_| json!({})),
+            Some(FaultKind::Without(member)) => output.map(|body| entries_without(body, member)),
             Some(FaultKind::WrongType) => output.map(of_wrong_types),
             fault => fault.and_then(|fault| fault.error(&accepted.operation)).map_or(output, Err),
         };

@@ -49,6 +49,8 @@ pub enum FaultKind {
     Late(Duration),
     /// It is done, and the answer has no member at all.
     Empty,
+    /// It is done, and each entry of the answer's list lacks this member.
+    Without(&'static str),
     /// It is done, and the answer's members have other types.
     WrongType,
     /// The operation is accepted and ends as FAIL with this ErrorCode.
