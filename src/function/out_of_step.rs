@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use crate::model::{Selection, ServiceRef, Timestamp, Verb};
+use crate::model::{Line, Selection, ServiceRef, Timestamp, Verb};
 use crate::report::{ClusterReport, OldestOutOfStep};
 
 /// An endpoint of a cluster in a Cloud Map service, with its pending change.
@@ -24,13 +24,17 @@ pub(super) struct OutOfStep(Mutex<BTreeMap<PendingEndpoint, Timestamp>>);
 
 impl OutOfStep {
     /// Records the changes that a run over the selected Services did not make. Ignores the report of an unreadable
-    /// cluster.
+    /// cluster. An endpoint in a Cloud Map service that the run could not read keeps its time.
     pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
         if report.error.is_some() {
             return;
         }
         let mut open = BTreeSet::new();
+        let mut unread = BTreeSet::new();
         for cloud_map_service in &report.services {
+            if cloud_map_service.lines.iter().any(Line::is_about_failed_read) {
+                unread.insert(cloud_map_service.place());
+            }
             let lines = cloud_map_service.lines.iter();
             let not_made = lines.filter(|line| line.outcome.is_failed_or_not_attempted());
             for line in not_made.chain(&cloud_map_service.rejected) {
@@ -46,7 +50,9 @@ impl OutOfStep {
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_covered = |endpoint: &PendingEndpoint| {
-            endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
+            endpoint.cluster == report.cluster
+                && selection.contains(&endpoint.service)
+                && !unread.contains(&endpoint.place)
         };
         known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));
         for endpoint in open {
@@ -66,5 +72,44 @@ impl OutOfStep {
             usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
         };
         OldestOutOfStep { missing: age(Verb::Register), leftover: age(Verb::Deregister) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Outcome;
+    use crate::report::ServiceReport;
+
+    /// The report of a run with one line about `shop/web` in `prod/web`.
+    fn report(line: Line) -> ClusterReport {
+        let service = ServiceReport {
+            namespace: "prod".to_owned(),
+            name: "web".to_owned(),
+            lines: vec![line.about(ServiceRef::new("shop", "web"))],
+            ..ServiceReport::default()
+        };
+        ClusterReport { services: vec![service], ..ClusterReport::default() }
+    }
+
+    #[test]
+    fn endpoint_keeps_its_age_while_its_service_cannot_be_read() {
+        let failed = || Line::new('+', Verb::Register.as_str(), "", Outcome::failed("denied"));
+        let applied = Line::new('+', Verb::Register.as_str(), "", Outcome::Applied);
+        let runs = [
+            (report(failed()), 0),
+            (report(Line::unreadable("throttled")), 60),
+            (report(failed()), 120),
+            (report(applied), 0),
+            (report(failed()), 0),
+        ];
+        let out_of_step = OutOfStep::default();
+        let mut seconds = 0;
+        for (report, age) in runs {
+            let now = Timestamp::from_second(seconds).expect("a time");
+            out_of_step.record(&report, &Selection::Everything, now);
+            assert_eq!(out_of_step.oldest(now).missing, age, "after {seconds} s");
+            seconds += 60;
+        }
     }
 }

@@ -133,6 +133,11 @@ impl Line {
         Self::new('!', "Unreadable", text, Outcome::Unread)
     }
 
+    /// Whether the line is about a read that failed, or about a request that is held back because of it.
+    pub fn is_about_failed_read(&self) -> bool {
+        self.code == "Unreadable"
+    }
+
     /// Returns the line as a line about a Service.
     #[must_use]
     pub fn about(self, service: ServiceRef) -> Self {

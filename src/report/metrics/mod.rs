@@ -263,7 +263,8 @@ pub const INVOCATION_METRICS: [Metric<Report>; 14] = [
     }),
     Metric::seconds(
         "OldestMissing",
-        "age in seconds of the oldest endpoint of `Missing`, it begins with the first run of the process that counts it",
+        "age in seconds of the oldest endpoint of `Missing`; it begins with the first run of the process that counts \
+         the endpoint, and does not begin again after a failed read",
         |report| Some(report.oldest.missing),
     ),
     Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| {
