@@ -12,6 +12,8 @@ use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{Region, SdkConfig};
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::interceptors::InterceptorContext;
+use aws_sdk_lambda::config::retry::{ClassifyRetry, RetryAction};
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::primitives::Blob;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,10 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 pub enum Error {
     #[error("cannot {action} the function {name}: {problem}{hint}")]
     Refused { action: &'static str, name: String, problem: String, hint: &'static str },
+    #[error(
+        "Lambda did not return the response of the function {name}: {problem}; the function may have run or still be running, so the request was not sent again: look at a plan or the function's log before you repeat it"
+    )]
+    NoResponse { name: String, problem: String },
     #[error("the function {name} failed with {kind}: {message}")]
     Failed { name: String, kind: String, message: String },
     #[error("the response of the function {0} is not JSON")]
@@ -78,11 +84,16 @@ impl FunctionRequest {
         Self { action, scope, ..Self::default() }
     }
 
+    /// Whether the action writes, if the other fields let it.
+    fn can_write(&self) -> bool {
+        matches!(self.action, "adopt" | "confirm" | "purge" | "sync")
+    }
+
     /// Returns the payload. It has the Region only for an action that writes: the function then refuses a cluster of
     /// the same name in another Region. The other actions do not accept a Region. Their answers show the cluster's ARN.
     pub fn payload(&self) -> Value {
         let mut command = self.clone();
-        if !matches!(self.action, "adopt" | "confirm" | "purge" | "sync") {
+        if !self.can_write() {
             command.scope.region = None;
         }
         json!(command)
@@ -105,11 +116,10 @@ pub async fn request(aws: &Aws, command: &FunctionRequest) -> Result<Value, Erro
         Some(function) => format!("in this process, with the settings of {function}"),
         None => "in this process".to_owned(),
     };
-    let payload = command.payload();
     let run = async {
         match &deployed {
-            Some(function) if !aws.local => function.invoke(&payload).await,
-            deployed => Box::pin(run_here(config, deployed.as_ref(), &payload)).await,
+            Some(function) if !aws.local => function.invoke(command).await,
+            deployed => Box::pin(run_here(config, deployed.as_ref(), &command.payload())).await,
         }
     };
     let answer = show_during(&format!("{command} {runner}"), run).await?;
@@ -208,11 +218,22 @@ impl Deployed {
         Self { client: Client::from_conf(config), name, qualifier }
     }
 
-    async fn invoke(&self, payload: &Value) -> Result<Value, Error> {
-        let invoke = self.client.invoke().function_name(&self.name);
+    async fn invoke(&self, command: &FunctionRequest) -> Result<Value, Error> {
+        let mut client = self.client.clone();
+        if command.can_write() {
+            let config = client.config().to_builder().retry_classifier(RetryIfThrottled);
+            client = Client::from_conf(config.build());
+        }
+        let invoke = client.invoke().function_name(&self.name);
         let invoke = invoke.set_qualifier(self.qualifier.clone());
-        let sent = invoke.payload(Blob::new(payload.to_string())).send().await;
-        let answer = sent.map_err(|error| self.refused("invoke", &error))?;
+        let sent = invoke.payload(Blob::new(command.payload().to_string())).send().await;
+        let answer = sent.map_err(|error| {
+            if command.can_write() && may_have_run(&error) {
+                let problem = answer_of(&error);
+                return Error::NoResponse { name: self.name.clone(), problem };
+            }
+            self.refused("invoke", &error)
+        })?;
         let payload = answer.payload().map(Blob::as_ref).unwrap_or_default();
         if answer.function_error().is_some() {
             let failure: FunctionFailure = serde_json::from_slice(payload).unwrap_or_default();
@@ -250,6 +271,7 @@ impl Deployed {
             Some("AccessDeniedException") => {
                 "; this needs lambda:InvokeFunction, or with --local lambda:GetFunctionConfiguration"
             }
+            Some("TooManyRequestsException") => "; the function did not run: try again later",
             _ => "",
         };
         Error::Refused { action, name: self.name.clone(), problem: answer_of(error), hint }
@@ -260,6 +282,33 @@ impl fmt::Display for Deployed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         self.qualifier.iter().try_for_each(|qualifier| write!(f, ":{qualifier}"))
+    }
+}
+
+/// Lets the SDK send a request again only if Lambda throttled it (429), since then the function did not run. After a
+/// timeout, a lost connection or an error of Lambda, a second request could start a second run beside the first.
+#[derive(Debug)]
+struct RetryIfThrottled;
+
+impl ClassifyRetry for RetryIfThrottled {
+    fn name(&self) -> &'static str {
+        "RetryIfThrottled"
+    }
+
+    fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
+        match context.response().map(|response| response.status().as_u16()) {
+            Some(429) => RetryAction::throttling_error(),
+            _ => RetryAction::RetryForbidden,
+        }
+    }
+}
+
+/// Whether the function may have run although the request failed.
+fn may_have_run<E>(error: &SdkError<E>) -> bool {
+    match error {
+        SdkError::TimeoutError(_) | SdkError::ResponseError(_) => true,
+        SdkError::DispatchFailure(failure) => failure.is_io() || failure.is_timeout(),
+        _ => error.raw_response().is_some_and(|response| response.status().is_server_error()),
     }
 }
 
@@ -312,6 +361,8 @@ fn write_terminal(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_lambda::operation::invoke::InvokeError;
+
     use super::*;
     use cloud_map_sync::event::{self, Payload};
 
@@ -367,6 +418,13 @@ mod tests {
             Ok(Payload::Direct(read)) => read,
             other => panic!("{command}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn function_may_have_run_unless_the_request_was_never_sent() {
+        let timeout = SdkError::<InvokeError>::timeout_error("no response in time");
+        let not_sent = SdkError::<InvokeError>::construction_failure("no such Region");
+        assert_eq!([may_have_run(&timeout), may_have_run(&not_sent)], [true, false]);
     }
 
     #[test]

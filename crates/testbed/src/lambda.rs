@@ -1,7 +1,7 @@
 //! The Lambda stand-in: Invoke and GetFunctionConfiguration of the functions that a test deploys, for the roles that it
 //! allows. A function is the handler in the process of the test, or the binary behind a runtime API.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::http::StatusCode;
@@ -65,6 +65,8 @@ struct State {
     functions: BTreeMap<String, Deployed>,
     /// The roles that may use every function of their account.
     users: BTreeSet<String>,
+    /// The errors that answer the next invocations; their functions do not run.
+    refusals: VecDeque<(StatusCode, &'static str)>,
 }
 
 /// One of the two operations, on a function by name.
@@ -99,11 +101,23 @@ impl Lambda {
         self.state().users.insert(role_arn.to_owned());
     }
 
+    /// Answers one more of the next invocations with this error.
+    pub fn refuse(&self, status: StatusCode, code: &'static str) {
+        self.state().refusals.push_back((status, code));
+    }
+
     /// Answers an operation.
     pub async fn answer(&self, call: &Call, caller: &Caller, query: &str, body: &[u8]) -> Response {
         let arn = arn(&caller.region, &caller.principal.account, &call.function);
         if !self.state().users.contains(&caller.principal.role_arn) {
             return denied(call, &caller.principal.arn(), &arn);
+        }
+        let refusal = match call.operation {
+            INVOKE => self.state().refusals.pop_front(),
+            _ => None,
+        };
+        if let Some((status, code)) = refusal {
+            return error(status, code, "said by a test");
         }
         let found = self.state().functions.get(&arn).cloned();
         let qualifier = pairs(query).into_iter().find(|(key, _)| key == "Qualifier");

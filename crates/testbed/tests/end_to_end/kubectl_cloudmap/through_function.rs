@@ -1,5 +1,6 @@
 //! The plugin through Lambda's Invoke, with the function's binary behind it.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::terminal::{Terminal, answering, deploy, in_step, with_function};
@@ -35,6 +36,25 @@ async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to
     assert_eq!(plan.code, Some(0), "{plan:?}");
     assert!(plan.output.contains("\nplan: 1 unchanged, 1 not ours; "), "{}", plan.output);
     world.assert_that_the_ecs_task_is_unchanged();
+}
+
+#[tokio::test]
+async fn a_sync_that_may_have_run_is_not_sent_again() {
+    let (world, _, _lambda, terminal) = with_function(&[]).await;
+    let lambda = &world.sandbox.aws().lambda;
+
+    lambda.refuse(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsException");
+    let throttled = terminal.run("sync -n shop service/web").await;
+    assert_eq!(throttled.code, Some(0), "{throttled:?}");
+
+    lambda.refuse(StatusCode::INTERNAL_SERVER_ERROR, "ServiceException");
+    let failed = terminal.run("sync -n shop service/web").await;
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.errors.contains("the function may have run"), "{failed:?}");
+
+    lambda.refuse(StatusCode::INTERNAL_SERVER_ERROR, "ServiceException");
+    let plan = terminal.run("plan -n shop service/web").await;
+    assert_eq!(plan.code, Some(0), "{plan:?}");
 }
 
 #[tokio::test]
