@@ -109,10 +109,12 @@ impl Importing<'_> {
         let notes = imports.iter().filter_map(|import| {
             Some((import.name.clone(), plan::note(self.owner_label, &import.present)?))
         });
-        let judgement = self.guard.judge(&tallies, &notes.collect());
+        let notes = notes.collect();
+        let judgement = self.guard.judge(&tallies, &notes);
         let runs = imports.into_iter().map(|mut import| {
             let tally = &tallies[&import.name];
-            import.note = judgement.note(&self.guard, &import.name, tally);
+            let noted = notes.get(&import.name);
+            import.note = judgement.note(&self.guard, &import.name, tally, noted);
             let held = judgement.held(&import.name);
             let held =
                 held.map(|(parts, held_endpoints, status)| (parts, held_endpoints, status.clone()));

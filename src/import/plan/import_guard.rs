@@ -203,7 +203,7 @@ impl GuardedRun<'_> {
         let instances = sum(|tally| tally.present.saturating_sub(tally.unread));
         let losses = tallies.iter().filter(|(_, tally)| tally.loss.lost > 0);
         let losses = losses.map(|(name, tally)| (name.clone(), tally.loss)).collect();
-        let all = self.status((instances, unread), &losses, |name| Some(notes.get(name)?.of_all()));
+        let all = self.status((instances, unread), &losses, |name| Some(notes.get(name)?.all));
         let exporters: BTreeSet<&ClusterId> =
             tallies.values().flat_map(|tally| tally.parts.keys()).collect();
         let by_exporter = exporters.into_iter().filter_map(|exporter| {
@@ -221,7 +221,7 @@ impl GuardedRun<'_> {
                     losses.insert(name.clone(), Loss { lost: present - left, left, ..loss });
                 }
             }
-            let noted = |name: &ServiceRef| notes.get(name)?.of_part(exporter);
+            let noted = |name: &ServiceRef| notes.get(name)?.parts.get(exporter).copied();
             Some((exporter.clone(), self.status((instances, unread), &losses, noted)?))
         });
         Judgement { all, by_exporter: by_exporter.collect() }
@@ -279,64 +279,92 @@ impl Judgement {
     }
 
     /// Whether the guard's note on the ServiceImport of a name is kept, written or removed.
-    pub fn note(&self, run: &GuardedRun<'_>, name: &ServiceRef, tally: &Tally) -> NoteChange {
+    /// `noted` is the present note.
+    pub fn note(
+        &self,
+        run: &GuardedRun<'_>,
+        name: &ServiceRef,
+        tally: &Tally,
+        noted: Option<&ImportNote>,
+    ) -> NoteChange {
         if !run.extent.is_full_sync() {
             return NoteChange::Keep;
         }
         let mut statuses = self.statuses();
         if statuses.any(|status| status.verdict.new.contains(name)) {
-            return NoteChange::Write(ImportNote::of(tally, run.now));
+            return NoteChange::Write(self.new_note(run.now, name, tally, noted));
         }
         let may_be_lost_later = tally.unread > 0 || self.held(name).is_some();
         if may_be_lost_later { NoteChange::Keep } else { NoteChange::Remove }
     }
+
+    /// Returns the note on an import that has a new loss. A loss that the present note has keeps its sighting, so that
+    /// the new loss of one exporter does not prolong the wait of another.
+    fn new_note(
+        &self,
+        now: Timestamp,
+        name: &ServiceRef,
+        tally: &Tally,
+        noted: Option<&ImportNote>,
+    ) -> ImportNote {
+        let sighting =
+            |left: usize, status: Option<&Arc<GuardStatus>>, earlier: Option<Sighting>| {
+                let is_new = status.is_some_and(|status| status.verdict.new.contains(name));
+                earlier.filter(|_| !is_new).unwrap_or(Sighting { first_seen: now, left })
+            };
+        let all = sighting(tally.loss.left, self.all.as_ref(), noted.map(|note| note.all));
+        let mut parts = BTreeMap::new();
+        for (exporter, part) in &tally.parts {
+            let earlier = noted.and_then(|note| note.parts.get(exporter).copied());
+            if part.left < part.present {
+                let status = self.by_exporter.get(exporter);
+                parts.insert(exporter.clone(), sighting(part.left, status, earlier));
+            } else if part.is_unread
+                && let Some(earlier) = earlier
+            {
+                parts.insert(exporter.clone(), earlier);
+            }
+        }
+        ImportNote { all, parts }
+    }
 }
 
-/// The loss of an import as a full sync first saw it, as stored in an annotation of the ServiceImport: the time, the
-/// number of endpoints of other clusters that would have been left, and that number for each cluster with a loss.
+/// The losses of an import as a full sync first saw each, as stored in an annotation of the ServiceImport: the number of
+/// endpoints of other clusters that would have been left, with the time, and both for each cluster with a loss.
 ///
 /// ```text
-/// 2026-11-21T10:51:00Z 8 blue=8 green=0
+/// 8@2026-11-21T10:51:00Z blue=8@2026-11-21T10:51:00Z green=0@2026-11-21T10:56:00Z
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportNote {
-    first_seen: Timestamp,
-    left: usize,
-    parts: BTreeMap<ClusterId, usize>,
+    all: Sighting,
+    parts: BTreeMap<ClusterId, Sighting>,
 }
 
 impl ImportNote {
-    fn of(tally: &Tally, first_seen: Timestamp) -> Self {
-        let losing = tally.parts.iter().filter(|(_, part)| part.left < part.present);
-        let parts = losing.map(|(cluster, part)| (cluster.clone(), part.left)).collect();
-        Self { first_seen, left: tally.loss.left, parts }
-    }
-
     /// Reads the text of a note; `None` if it is not valid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
-        let first_seen = words.next()?.parse().ok()?;
-        let left = words.next()?.parse().ok()?;
+        let all = parse_sighting(words.next()?)?;
         let parts = words.map(|word| {
-            let (cluster, left) = word.split_once('=')?;
-            Some((ClusterId::parse(cluster)?, left.parse().ok()?))
+            let (cluster, sighting) = word.split_once('=')?;
+            Some((ClusterId::parse(cluster)?, parse_sighting(sighting)?))
         });
-        Some(Self { first_seen, left, parts: parts.collect::<Option<_>>()? })
+        Some(Self { all, parts: parts.collect::<Option<_>>()? })
     }
+}
 
-    fn of_all(&self) -> Sighting {
-        Sighting { first_seen: self.first_seen, left: self.left }
-    }
-
-    fn of_part(&self, exporter: &ClusterId) -> Option<Sighting> {
-        let left = *self.parts.get(exporter)?;
-        Some(Sighting { first_seen: self.first_seen, left })
-    }
+fn parse_sighting(text: &str) -> Option<Sighting> {
+    let (left, first_seen) = text.split_once('@')?;
+    Some(Sighting { first_seen: first_seen.parse().ok()?, left: left.parse().ok()? })
 }
 
 impl Display for ImportNote {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.first_seen, self.left)?;
-        self.parts.iter().try_for_each(|(cluster, left)| write!(f, " {cluster}={left}"))
+        let Self { all, parts } = self;
+        write!(f, "{}@{}", all.left, all.first_seen)?;
+        parts.iter().try_for_each(|(cluster, part)| {
+            write!(f, " {cluster}={}@{}", part.left, part.first_seen)
+        })
     }
 }

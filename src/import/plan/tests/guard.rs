@@ -77,7 +77,7 @@ fn written(
     all: &BTreeMap<ServiceRef, Tally>,
 ) -> BTreeMap<ServiceRef, ImportNote> {
     let judged = run.judge(all, &BTreeMap::new());
-    let notes = all.iter().filter_map(|(name, tally)| match judged.note(run, name, tally) {
+    let notes = all.iter().filter_map(|(name, tally)| match judged.note(run, name, tally, None) {
         NoteChange::Write(note) => Some((name.clone(), note)),
         NoteChange::Keep | NoteChange::Remove => None,
     });
@@ -98,15 +98,17 @@ fn loss_is_noted_once_and_passes_when_it_is_seen_again_after_the_wait() {
     ] {
         let judged = at(minutes).judge(&all, &seen);
         assert_eq!(state(&judged), Some(expected), "{minutes}");
-        assert_eq!(judged.note(&at(minutes), &named("a"), &all[&named("a")]), note, "{minutes}");
+        let noted = Some(&seen[&named("a")]);
+        let change = judged.note(&at(minutes), &named("a"), &all[&named("a")], noted);
+        assert_eq!(change, note, "{minutes}");
     }
     let late = at(61).judge(&all, &seen);
     assert_eq!(state(&late), Some(GuardState::Held));
-    let note = late.note(&at(61), &named("a"), &all[&named("a")]);
-    assert!(matches!(note, NoteChange::Write(_)));
+    let note = late.note(&at(61), &named("a"), &all[&named("a")], Some(&seen[&named("a")]));
+    assert!(matches!(note, NoteChange::Write(note) if note != seen[&named("a")]));
     let over = imports(&[("a", 4, 0, false)]);
     let judged = at(5).judge(&over, &seen);
-    let note = judged.note(&at(5), &named("a"), &over[&named("a")]);
+    let note = judged.note(&at(5), &named("a"), &over[&named("a")], Some(&seen[&named("a")]));
     assert_eq!((state(&judged), note), (None, NoteChange::Remove));
 }
 
@@ -119,9 +121,10 @@ fn targeted_sync_leaves_a_large_loss_and_what_is_held_to_the_full_sync() {
     let part = GuardedRun { extent: Extent::Part, ..run(&blue) };
     assert_eq!(state(&part.judge(&two, &none)), Some(GuardState::LeftToFullSync));
     assert_eq!(state(&part.judge(&one, &none)), None);
-    let judged = part.judge(&one, &written(&run(&blue), &two));
+    let notes = written(&run(&blue), &two);
+    let judged = part.judge(&one, &notes);
     assert_eq!(state(&judged), Some(GuardState::HeldByFullSync));
-    let note = judged.note(&part, &named("a"), &one[&named("a")]);
+    let note = judged.note(&part, &named("a"), &one[&named("a")], notes.get(&named("a")));
     assert_eq!(note, NoteChange::Keep);
 }
 
@@ -151,35 +154,67 @@ fn part_that_a_second_pass_may_read_adds_to_a_loss_and_an_unread_one_removes_no_
     all.get_mut(&named("a")).expect("it").loss.lost = 0;
     let judged = run(&blue).judge(&all, &none);
     assert_eq!(state(&judged), None);
-    assert_eq!(judged.note(&run(&blue), &named("b"), &all[&named("b")]), NoteChange::Keep);
+    let note = judged.note(&run(&blue), &named("b"), &all[&named("b")], None);
+    assert_eq!(note, NoteChange::Keep);
 }
 
-/// Ten exporters have eight endpoints each in two imports, and one answers with an empty list.
+fn exporter(index: usize) -> ClusterId {
+    ClusterId::parse(&format!("c{index}")).expect("an id")
+}
+
+/// An import with four endpoints of each of ten exporters, of which some answer with an empty list.
+fn import_without(empty: &[usize]) -> Tally {
+    let part = |index| {
+        let left = if empty.contains(&index) { 0 } else { 4 };
+        (exporter(index), Part { present: 4, left, is_unread: false })
+    };
+    let lost = 4 * empty.len();
+    let loss = Loss { lost, left: 40 - lost, was_read: true, has_room: true };
+    Tally { present: 40, loss, parts: (0..10).map(part).collect(), ..Tally::default() }
+}
+
+/// Two imports, each without the endpoints of these exporters.
+fn imports_without(empty: &[usize]) -> BTreeMap<ServiceRef, Tally> {
+    ["a", "b"].map(|name| (named(name), import_without(empty))).into()
+}
+
 #[test]
 fn part_of_each_exporter_is_measured_by_itself() {
     let blue = blue();
-    let exporters: Vec<ClusterId> =
-        (0..10).map(|index| ClusterId::parse(&format!("c{index}")).expect("an id")).collect();
-    let tally = |left: usize| {
-        let part = Part { present: 4, left: 4, is_unread: false };
-        let parts = exporters.iter().map(|exporter| (exporter.clone(), part));
-        let mut parts: BTreeMap<ClusterId, Part> = parts.collect();
-        parts.insert(exporters[3].clone(), Part { left, ..part });
-        let lost = 4 - left;
-        let loss = Loss { lost, left: 40 - lost, was_read: true, has_room: true };
-        Tally { present: 40, loss, parts, ..Tally::default() }
-    };
-    let all: BTreeMap<_, _> = ["a", "b"].map(|name| (named(name), tally(0))).into();
+    let all = imports_without(&[3]);
     let judged = run(&blue).judge(&all, &BTreeMap::new());
     let (parts, endpoints, status) = judged.held(&named("a")).expect("it is held");
-    assert_eq!((parts, endpoints), (HeldParts::Of([exporters[3].clone()].into()), 4));
+    assert_eq!((parts, endpoints), (HeldParts::Of([exporter(3)].into()), 4));
     assert_eq!(status.verdict.instances, 8);
     let notes = written(&run(&blue), &all);
     let note = notes[&named("a")].to_string();
-    assert_eq!(note, "2026-11-21T10:51:00Z 36 c3=0");
+    assert_eq!(note, "36@2026-11-21T10:51:00Z c3=0@2026-11-21T10:51:00Z");
     assert_eq!(ImportNote::parse(&note).as_ref(), Some(&notes[&named("a")]));
     let later = GuardedRun { now: at(10), ..run(&blue) };
     assert_eq!(later.judge(&all, &notes).held(&named("a")), None);
-    let one = BTreeMap::from([(named("a"), tally(0)), (named("b"), tally(4))]);
+    let one =
+        BTreeMap::from([(named("a"), import_without(&[3])), (named("b"), import_without(&[]))]);
     assert_eq!(run(&blue).judge(&one, &BTreeMap::new()).held(&named("a")), None, "scaled down");
+}
+
+#[test]
+fn new_loss_of_one_exporter_does_not_prolong_the_wait_of_another() {
+    let blue = blue();
+    let mut notes = written(&run(&blue), &imports_without(&[3]));
+    let all = imports_without(&[3, 5]);
+    let second = GuardedRun { now: at(5), ..run(&blue) };
+    let judged = second.judge(&all, &notes);
+    for (name, tally) in &all {
+        let NoteChange::Write(note) = judged.note(&second, name, tally, notes.get(name)) else {
+            panic!("{name} has a new loss");
+        };
+        let expected =
+            "36@2026-11-21T10:51:00Z c3=0@2026-11-21T10:51:00Z c5=0@2026-11-21T10:56:00Z";
+        assert_eq!(note.to_string(), expected);
+        notes.insert(name.clone(), note);
+    }
+    let third = GuardedRun { now: at(10), ..run(&blue) };
+    let judged = third.judge(&all, &notes);
+    let held = judged.held(&named("a")).map(|(parts, endpoints, _)| (parts, endpoints));
+    assert_eq!(held, Some((HeldParts::Of([exporter(5)].into()), 4)));
 }
