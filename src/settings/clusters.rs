@@ -163,6 +163,8 @@ fn parse_cluster(object: ClusterObject, function_arn: Option<&str>) -> Result<Cl
     let parse_region = |text: &str| is_region(text).then(|| text.to_owned());
     let registry_region =
         field("registryRegion", object.registry_region, parse_region, region_form)?;
+    let own_region = function_arn.and_then(|arn| arn.split(':').nth(3));
+    let registry_region = registry_region.filter(|region| Some(region.as_str()) != own_region);
     let namespace_form = "the name, id or ARN of a namespace";
     let id_form = "one DNS label, or two with a dot, of at most 63 characters";
     let clusterset_form = "1 to 128 letters, digits, dots, underscores and hyphens";

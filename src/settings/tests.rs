@@ -98,6 +98,19 @@ fn heartbeats_that_a_slow_schedule_writes_too_seldom_are_a_warning() {
     insta::assert_snapshot!(warnings("15", "export").join("\n"), @"STALE_CLUSTERS_AFTER (20m) and SCHEDULE_MINUTES (15) do not go together: clusters are reported as stale between two full syncs; set it to at least twice the longest schedule of the clusterset");
 }
 
+#[test]
+fn own_region_is_the_same_cloud_map_with_and_without_its_name() {
+    for (region, number) in [("eu-central-1", 1), ("eu-west-1", 0)] {
+        let role = r#""registryRoleArn": "arn:aws:iam::444455556666:role/registry""#;
+        let clusters = format!(
+            r#"[{{"cluster": "blue", {role}, "externalId": "x"}},
+                {{"cluster": "green", {role}, "externalId": "y", "registryRegion": "{region}"}}]"#
+        );
+        let settings = read(&[("CLUSTERS", &clusters), ("MULTI_CLUSTER", "on")]).expect("valid");
+        assert_eq!(settings.warnings().len(), number, "{region}");
+    }
+}
+
 /// The function would take it for two Cloud Maps.
 #[test]
 fn members_that_use_one_cloud_map_by_different_roles_are_a_warning() {
