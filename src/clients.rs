@@ -47,6 +47,8 @@ type QuotaKey = (Option<String>, Option<String>);
 
 pub struct Clients {
     base: SdkConfig,
+    /// The account of the credentials in `base`, if it is known.
+    account: Option<String>,
     /// Carries the requests to API servers.
     transport: Transport,
     quota_share: QuotaShare,
@@ -65,6 +67,7 @@ impl Clients {
         let clock = base.time_source().unwrap_or_default();
         Self {
             base,
+            account: None,
             transport: over_network(clock),
             quota_share,
             custom_tags: Arc::new(custom_tags),
@@ -73,6 +76,12 @@ impl Clients {
             clusters: Mutex::default(),
             connecting: Mutex::default(),
         }
+    }
+
+    /// Sets the account of the function's own credentials.
+    #[must_use]
+    pub fn of_account(self, account: Option<String>) -> Self {
+        Self { account, ..self }
     }
 
     /// Replaces the transport to API servers.
@@ -112,9 +121,11 @@ impl Clients {
         lock(&self.registries).entry(key.clone()).or_insert(cloud_map).clone()
     }
 
-    /// Returns the quotas of a Cloud Map, which all roles of one account share.
+    /// Returns the quotas of a Cloud Map, which all roles of one account and the function's own credentials share.
     fn quotas(&self, key: &RegistryKey) -> Arc<Quotas> {
-        let account = key.role.as_ref().and_then(Role::account).map(str::to_owned);
+        let account = key.role.as_ref().and_then(Role::account);
+        let account = account.filter(|account| Some(*account) != self.account.as_deref());
+        let account = account.map(str::to_owned);
         let mut quotas = lock(&self.quotas);
         let quota_key = (account, key.region.clone());
         quotas.entry(quota_key).or_insert_with(|| Arc::new(Quotas::new(self.quota_share))).clone()
@@ -291,5 +302,26 @@ impl Clients {
         let connection = Connection { cluster: described, kubernetes, reused: false };
         lock(&self.clusters).insert(arn.clone(), connection.clone());
         Ok(connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_roles_of_an_account_share_its_rates() {
+        let config = SdkConfig::builder().build();
+        let clients = Clients::new(config, QuotaShare::default(), CustomTags::new());
+        let clients = clients.of_account(Some("111122223333".to_owned()));
+        let quotas = |role: Option<&str>| {
+            let role = role.map(|arn| Role { arn: arn.to_owned(), external_id: None });
+            clients.quotas(&RegistryKey { role, region: None })
+        };
+        let own = quotas(None);
+        assert!(Arc::ptr_eq(&own, &quotas(Some("arn:aws:iam::111122223333:role/registry"))));
+        let other = quotas(Some("arn:aws:iam::444455556666:role/registry"));
+        assert!(!Arc::ptr_eq(&own, &other));
+        assert!(Arc::ptr_eq(&other, &quotas(Some("arn:aws:iam::444455556666:role/other"))));
     }
 }

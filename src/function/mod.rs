@@ -51,7 +51,8 @@ impl Function {
     /// Creates the function. `config` is the configuration of its AWS clients.
     pub fn new(settings: Settings, config: aws_config::SdkConfig) -> Self {
         let queue = settings.queue_url.as_ref().map(|url| Queue::new(&config, url));
-        let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone());
+        let clients = Clients::new(config, settings.quota_share, settings.create_tags.clone())
+            .of_account(settings.account.clone());
         Self {
             settings,
             clients,

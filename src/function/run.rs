@@ -38,7 +38,8 @@ impl Function {
         let registries = self.registries_of(clusters.iter().copied(), limit).await;
         let run = Run { function: self, invocation, registries };
         for cluster in clusters {
-            if let Some(account) = cluster.registry_account() {
+            let own = self.settings.account.as_deref();
+            if let Some(account) = cluster.registry_account(own) {
                 run.registry(cluster).set_account(account);
             }
         }

@@ -46,14 +46,14 @@ impl Role {
 }
 
 impl Cluster {
-    /// Returns the account of the cluster's Cloud Map. Without roles, the cluster and its Cloud Map are in the
-    /// function's account. With only a cluster role, the settings do not determine the account, and the result is
+    /// Returns the account of the cluster's Cloud Map: that of its role, or `own`, the account of the function. If the
+    /// account of the function is not known, a cluster without a role of its own shows it. Otherwise the result is
     /// `None`.
-    pub fn registry_account(&self) -> Option<&str> {
+    pub fn registry_account<'a>(&'a self, own: Option<&'a str>) -> Option<&'a str> {
         match (&self.registry_role, &self.role) {
             (Some(registry), _) => registry.account(),
-            (None, None) => Some(self.arn.account()),
-            (None, Some(_)) => None,
+            (None, None) => own.or(Some(self.arn.account())),
+            (None, Some(_)) => own,
         }
     }
 
@@ -304,12 +304,15 @@ pub fn stale_after_warning(stale_after: SignedDuration, period: SignedDuration) 
 
 /// Returns a warning about each member that uses the Cloud Map of an earlier member by another role. The function takes
 /// the two for different Cloud Maps, and the two clusters for members of different clustersets. So the exports of one
-/// reach the other only through Cloud Map.
-pub fn registry_role_warnings<'a>(members: impl Iterator<Item = &'a Cluster>) -> Vec<String> {
+/// reach the other only through Cloud Map. `own` is the account of the function.
+pub fn registry_role_warnings<'a>(
+    members: impl Iterator<Item = &'a Cluster>,
+    own: Option<&'a str>,
+) -> Vec<String> {
     let mut first_users: BTreeMap<(&str, Option<&str>), &Cluster> = BTreeMap::new();
     let mut warnings = Vec::new();
     for cluster in members {
-        let Some(account) = cluster.registry_account() else { continue };
+        let Some(account) = cluster.registry_account(own) else { continue };
         let registry = (account, cluster.registry_region.as_deref());
         let first = first_users.entry(registry).or_insert(cluster);
         if first.registry_role != cluster.registry_role {
@@ -351,6 +354,25 @@ mod tests {
         assert_eq!(red.role.and_then(|role| role.external_id).as_deref(), Some("x"));
         assert_eq!(red.registry_region.as_deref(), Some("eu-west-1"));
         assert_eq!(red.registry_role, None);
+    }
+
+    #[test]
+    fn registry_is_in_the_account_of_its_role_or_of_the_function() {
+        let role = r#""roleArn": "arn:aws:iam::444455556666:role/r""#;
+        let registry = r#""registryRoleArn": "arn:aws:iam::777788889999:role/r""#;
+        let own = Some("111122223333");
+        for (fields, function, expected) in [
+            (role.to_owned(), own, own),
+            (role.to_owned(), None, None),
+            (registry.to_owned(), own, Some("777788889999")),
+            (format!("{role}, {registry}"), own, Some("777788889999")),
+            (r#""page": true"#.to_owned(), own, own),
+            (r#""page": true"#.to_owned(), None, Some("444455556666")),
+        ] {
+            let text = format!(r#"{{"cluster": "{ARN}", {fields}}}"#);
+            let clusters = parse(Some(&text)).expect("valid");
+            assert_eq!(clusters[0].registry_account(function), expected, "{text} {function:?}");
+        }
     }
 
     #[test]

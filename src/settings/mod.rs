@@ -37,6 +37,8 @@ pub struct Settings {
     pub owner_id: String,
     /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
+    /// The account of the function. `None` if its ARN is not known.
+    pub account: Option<String>,
     /// The settings that are rules of a plan.
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
@@ -75,6 +77,7 @@ impl Settings {
             clusters: reader.read_optional("CLUSTERS", |text| {
                 clusters::parse(&parameter_store::texts(text, parameters)?, function_arn)
             }),
+            account: function_arn.and_then(|arn| arn.split(':').nth(4)).map(str::to_owned),
             owner_id: reader.read_or("OWNER_ID", "cloud-map-sync".to_owned(), owner_id),
             annotation_prefix: reader.read_or(
                 "ANNOTATION_PREFIX",
@@ -124,7 +127,7 @@ impl Settings {
         let unpaged =
             self.clusters.iter().all(|cluster| !cluster.pages_on_fault).then(|| UNPAGED.to_owned());
         let members = self.clusters.iter().filter(|cluster| takes_part(cluster));
-        let roles = clusters::registry_role_warnings(members);
+        let roles = clusters::registry_role_warnings(members, self.account.as_deref());
         guard.mismatch().into_iter().chain(stale).chain(unpaged).chain(roles).collect()
     }
 }
