@@ -17,8 +17,7 @@ use super::arguments::Format;
 use super::escape::{Output, code_block, escape, escape_for_terminal, escape_lines};
 use super::markdown::{MarkdownPage, cell};
 use cloud_map_sync::actions::{doctor, explain, status};
-use cloud_map_sync::model::GuardState;
-use cloud_map_sync::report::{ClusterReport, GuardReport, Mode, Report, ServiceReport};
+use cloud_map_sync::report::{ClusterReport, Mode, Report, ServiceReport};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -120,11 +119,8 @@ impl FunctionAnswer<Report> {
 /// another `OWNER_ID`. A confirmation carries out the loss, takes the Cloud Map for that of the imports, and takes over
 /// the records.
 fn needs_confirmation(cluster: &ClusterReport) -> bool {
-    use GuardState::{Held, HeldByFullSync, HeldUntilRead};
-    let holds_loss =
-        |guard: &GuardReport| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead);
     let mut clusterset_lines = cluster.multi_cluster.iter().flat_map(|part| &part.lines);
-    cluster.guards().any(holds_loss)
+    cluster.guards().any(|guard| guard.state.holds())
         || clusterset_lines
             .any(|line| ["UnfamiliarRegistry", "OwnerIdDiffers"].contains(&&*line.code))
 }
@@ -341,6 +337,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use cloud_map_sync::model::GuardState;
 
     #[test]
     fn text_is_read_in_the_encodings_that_kubectl_reads() {
@@ -367,9 +364,9 @@ mod tests {
                 "services": [], "detail": "20 of 30 endpoints stay",
             })
         };
-        for (state, to_confirm) in
-            [("held", vec!["blue"]), ("held-until-read", vec!["blue"]), ("lifted", vec![])]
-        {
+        for state in GuardState::ALL {
+            let to_confirm = if state.holds() { vec!["blue"] } else { vec![] };
+            let state = state.as_str();
             let cluster = json!({ "cluster": "blue", "multiCluster": { "guard": guard(state) } });
             let plan = json!({ "mode": "plan", "ok": true, "whole": true, "clusters": [cluster], "counts": {} });
             let plan = FunctionAnswer::<Report>::read(plan).expect("a report");
