@@ -45,7 +45,7 @@ pub struct Report {
     /// The messages without a valid scope. A retry does not help, so they are not delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
-    /// The sentence that asks for a narrower scope. `None` unless the report was too large for a Lambda response.
+    /// The sentence about where the lines are. `None` unless the report was too large for a Lambda response.
     pub cut: Option<String>,
     /// The calls to Cloud Map, for the metrics.
     #[serde(skip)]
@@ -146,7 +146,7 @@ impl Report {
 }
 
 // The size limit of a response: Lambda rejects a response of more than 6 MB. A larger report is cut to its counts, and
-// to a sentence that asks for a narrower scope.
+// to a sentence about where its lines are.
 
 /// The largest response in bytes, below Lambda's limit of 6 MB.
 const MAX_RESPONSE_BYTES: usize = 5_000_000;
@@ -189,8 +189,9 @@ impl Report {
         }
         self.orphans.clear();
         self.dropped.clear();
-        let sentence = "the report is too large for a Lambda response, so it has only the counts: select a cluster, a \
-                        namespace or a Service";
+        // A purge and a confirmation are about a whole cluster.
+        let sentence = "the report is too large for a Lambda response, so it has only the counts: read its lines in the \
+                        function's log, or select a cluster, a namespace or a Service if the action takes one";
         self.cut = Some(sentence.to_owned());
     }
 }
@@ -316,7 +317,7 @@ mod tests {
           100000 to register
           ! guard      held: 20 of 30 instances stay
           ! guard      held: 20 of 30 endpoints stay
-        ! the report is too large for a Lambda response, so it has only the counts: select a cluster, a namespace or a Service
+        ! the report is too large for a Lambda response, so it has only the counts: read its lines in the function's log, or select a cluster, a namespace or a Service if the action takes one
         plan: 100000 to register
         ");
         assert_eq!(report.clusters[0].multi_cluster.as_ref().map(|member| member.imports), Some(7));
