@@ -403,6 +403,7 @@ impl Counts {
     /// Adds the exports and imports of a cluster.
     pub fn add_multi_cluster(&mut self, report: &MultiClusterReport) {
         self.imported += report.count_made();
+        self.held_back += report.held_back().count();
         self.unfinished += report.count_unfinished();
     }
 
@@ -469,6 +470,17 @@ mod tests {
         let mut counts = Counts { unchanged: 40, ..Counts::default() };
         counts.add_multi_cluster(&report);
         assert_eq!(counts.to_string(), "40 unchanged, 1 not done in clusters");
+    }
+
+    #[test]
+    fn import_that_is_held_back_is_in_the_counts_and_an_obstacle_is_not() {
+        let obstacle = Line::new('!', "NoIdentity", "", Outcome::HeldBack);
+        let import = Line::new('!', "ForeignObject", "", Outcome::HeldBack);
+        let lines = vec![obstacle, import.about(ServiceRef::new("shop", "web"))];
+        let report = MultiClusterReport { lines, ..MultiClusterReport::default() };
+        let mut counts = Counts::default();
+        counts.add_multi_cluster(&report);
+        assert_eq!(counts.to_string(), "1 held back");
     }
 
     #[test]

@@ -95,15 +95,6 @@ impl FunctionAnswer<Report> {
         counts.changes() > 0 || clustersets.any(|clusterset| clusterset.count_made() > 0)
     }
 
-    /// The number of Services, endpoints, exports and imports that are held back.
-    pub fn held_back(&self) -> usize {
-        let clustersets =
-            self.parsed.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
-        let held_back_in_clustersets: usize =
-            clustersets.map(|clusterset| clusterset.held_back().count()).sum();
-        self.parsed.counts.held_back + held_back_in_clustersets
-    }
-
     /// Returns the exit code. For a plan it shows whether there are changes, for a sync whether they were made.
     pub fn code(&self) -> Code {
         let Report { mode, ok, .. } = self.parsed;

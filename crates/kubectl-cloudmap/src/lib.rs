@@ -99,7 +99,7 @@ async fn run_report(action: &'static str, run: RunArguments) -> Result<Code, Err
     let RunArguments { fail_on, targeted: Targeted { scope, output } } = run;
     let command = FunctionRequest::new(action, scope::resolve(&scope)?);
     let answer = run_and_print::<Report>(&output, &command).await?;
-    let held_back = answer.held_back();
+    let held_back = answer.parsed.counts.held_back;
     if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
         eprintln!("error: {held_back} held back (--fail-on held-back)");
         return Ok(Code::Error);
