@@ -329,8 +329,8 @@ impl Judgement {
     }
 }
 
-/// The losses of an import as a full sync first saw each, as stored in an annotation of the ServiceImport: the number of
-/// endpoints of other clusters that would have been left, with the time, and both for each cluster with a loss.
+/// The losses of an import as a full sync first saw each, as stored in an annotation of the ServiceImport: the number
+/// of endpoints of other clusters that would have been left, with the time, and both for each cluster with a loss.
 ///
 /// ```text
 /// 8@2026-11-21T10:51:00Z blue=8@2026-11-21T10:51:00Z green=0@2026-11-21T10:56:00Z

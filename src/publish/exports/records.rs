@@ -97,14 +97,14 @@ impl<'w> OwnRecords<'w> {
         match own.or_else(claimant) {
             Some(Some(id_owner)) if id_owner == cluster_run.owner => {}
             Some(Some(Owner { id: owner, cluster, .. }))
-                if cluster == cluster_run.owner.cluster =>
+                if cluster == cluster_run.owner.cluster && !cluster_run.confirmed =>
             {
-                if !cluster_run.confirmed {
-                    let id = member.cluster.to_string();
-                    let cluster = cluster.to_string();
-                    return Err(Obstacle::OtherOwner { namespace, id, owner, cluster });
-                }
+                let id = member.cluster.to_string();
+                let cluster = cluster.to_string();
+                return Err(Obstacle::OtherOwner { namespace, id, owner, cluster });
             }
+            // A person has confirmed that this installation takes the id over.
+            Some(Some(id_owner)) if id_owner.cluster == cluster_run.owner.cluster => {}
             Some(id_owner) => return Err(Obstacle::taken(&member.cluster, id_owner.as_ref())),
             None => {}
         }

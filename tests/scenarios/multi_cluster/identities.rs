@@ -172,7 +172,7 @@ impl TakenOver {
 async fn confirm_takes_the_records_of_another_owner_id_over_and_its_function_purges_its_own_alone()
 {
     const NEW: &str = TakenOver::NEW;
-    let taken_over = TakenOver::start().await;
+    let taken_over = Box::pin(TakenOver::start()).await;
     let TakenOver { members, new } = &taken_over;
     let Members { blue, green, function: former, .. } = members;
     green.keep_ready("shop", "web");
@@ -229,7 +229,7 @@ async fn confirm_takes_the_records_of_another_owner_id_over_and_its_function_pur
 /// Instances under an id that is still another function's would be nobody's.
 #[tokio::test]
 async fn records_that_cannot_be_taken_over_publish_nothing() {
-    let taken_over = TakenOver::start().await;
+    let taken_over = Box::pin(TakenOver::start()).await;
     let members = &taken_over.members;
     let cloud_map = &members.fleet.cloud_map;
     let records = cloud_map.service_id("clusterset.shop-set", "blue");
