@@ -1,5 +1,5 @@
-//! The tables of what callers saw, as Markdown: the whole for BENCHMARKS.md, and the failed calls of the recipes for
-//! docs/ecs-to-eks.md.
+//! The tables of what callers saw, as Markdown: the whole for README.md beside this file, and the failed calls of the
+//! recipes for docs/ecs-to-eks.md.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -56,9 +56,9 @@ impl Page {
         faults
     }
 
-    /// Writes the tables into BENCHMARKS.md and docs/ecs-to-eks.md.
+    /// Writes the tables into README.md beside this file and into docs/ecs-to-eks.md.
     pub fn write(&self) -> io::Result<()> {
-        replace("BENCHMARKS.md", &self.to_string())?;
+        replace("crates/testbed/benches/callers/README.md", &self.to_string())?;
         replace("docs/ecs-to-eks.md", &self.for_users())
     }
 

@@ -162,6 +162,7 @@ pub const STORIES: &[Story] = &[
     Story {
         title: "Roll-out with a forwarder without `preStop`",
         setting: Setting { name: "forwarder-no-pre-stop", ..WITH_FORWARDER },
+        is_for_users: false,
         expected: Expected::Failures,
         is_in_short_form: true,
         script: Script::Roll(Recipe { min_ready: FORWARDER_DELAY, pre_stop: 0 }),

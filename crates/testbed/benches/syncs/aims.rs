@@ -9,11 +9,14 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::clustersets;
+use crate::overlapping::{BESIDE_A_FIRST_SYNC, THREE_SYNCS};
 use crate::report::Report;
+use crate::sizes::Sizes;
 use crate::table::{Events, Row, Table, count};
 use crate::world::{
-    ALL_ANNOTATED, FEW_INSTANCES, FIFTY_NAMESPACES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS,
-    MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS, TEN_THOUSAND, WITHOUT_MESSAGES,
+    ALL_ANNOTATED, FEW_INSTANCES, FIFTY_NAMESPACES, GROWING, LARGE, LARGE_CLUSTER,
+    LARGE_UNDER_QUOTAS, MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS, TEN_THOUSAND, WITHOUT_MESSAGES,
+    WORLDS, World,
 };
 
 /// A figure that is to stay at or below another.
@@ -39,6 +42,9 @@ pub struct Reference {
     pub seconds: f64,
 }
 
+/// With fewer calls the processor time, which Linux counts in hundredths of a second, is too short to divide.
+const MANY: usize = 1000;
+
 /// One call for each service, and the lists.
 const FEWEST_CALLS_IN_STEP: f64 = 204.0;
 
@@ -52,6 +58,8 @@ const ONE_AFTER_ANOTHER: &str = "Lists, creations and registrations each wait fo
      one can be made while another waits.";
 const LATE_INSTANCES: &str = "The instances of a service can only be read once it is listed, and a new process asks \
      for the namespace of each service first.";
+const NAMESPACE_ASKED: &str = "A new process asks for the namespace of each service, which takes none of the rates of \
+     the reads that follow. Lists by namespace would be fewer calls, and wait longer for their own rate.";
 const LISTED_APART: &str = "Namespaces are listed by themselves.";
 const UNKNOWN_RATES: &str = "A new process does not know what is left of the account's rates. Right after another has \
      used them up, some of its calls are throttled until it knows.";
@@ -60,6 +68,11 @@ const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run
 const READ_FIRST: &str =
     "A full sync compares the whole cluster with what the process knows before its first read.";
 const GROWS: &str = "Something is read that the pod has nothing to do with.";
+const AT_ONCE: &str = "Each process registers what it does not see registered yet.";
+const SHARED_RATES: &str = "The other process uses its part of the account's rates.";
+const DECIDING: &str = "Each instance is matched with its endpoint by address and port, and compared by its attributes.";
+const CALLS: &str = "Signing, sending and reading a call, and decoding its answer, are most of it.";
+const GROWTH: &str = "What a run holds does not fit into the processor's caches.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
 const SIZE: &str = "The clients of AWS and of Kubernetes are most of it.";
@@ -95,21 +108,18 @@ pub fn aims(report: &Report) -> Vec<Aim> {
         aims.extend(beside_external_dns(report, small));
         aims.extend(warm_events(small));
     }
-    for (world, name) in [(SMALL_UNDER_QUOTAS, "200 x 10"), (LARGE_UNDER_QUOTAS, "1,000 x 20")] {
-        for (run, why) in [("first sync", ONE_AFTER_ANOTHER), ("in step, cold", LATE_INSTANCES)] {
-            let row = report.table(world).and_then(|table| table.row(run));
-            aims.extend(row.into_iter().flat_map(|row| under_quotas(name, row, why)));
-        }
-    }
+    aims.extend(under_quotas(report));
     aims.extend(many_namespaces(report));
     aims.extend(one_pod(report));
+    aims.extend(overlapping(report));
+    aims.extend(processor_time(report));
     aims.extend(memory(report));
     aims.extend(across_clusters(report));
     let zip = f64::from(report.binary.zipped) / 1e6;
     let what = "Start, of that of a function that does nothing";
     let ratio = report.start.as_ref().map(|start| start.function.0 / start.bare.0);
-    aims.extend(ratio.map(|ratio| Aim::new(what, 2.0, ratio, " x", START)));
-    aims.push(Aim::new("The binary, zipped", 6.0, zip, " MB", SIZE));
+    aims.extend(ratio.map(|ratio| Aim::new(what, 2.2, ratio, " x", START)));
+    aims.push(Aim::new("The binary, zipped", 6.5, zip, " MB", SIZE));
     aims
 }
 
@@ -148,12 +158,16 @@ fn many_namespaces(report: &Report) -> Vec<Aim> {
         let what = "1,000 x 20 in ten namespaces under quotas, in step, warm: 1.1 x what ListInstances alone forces";
         Aim::new(what, 20.9, row.seconds(), " s", LISTED_APART)
     });
+    let cold = report.table(LARGE).and_then(|table| table.row("in step, cold"));
+    let what = "Calls of 1,000 x 20 in ten namespaces in step, cold";
+    let cold =
+        cold.map(|row| Aim::new(what, 1101.0, count(row.number_of_calls()), "", NAMESPACE_ASKED));
     let lists = warm(FIFTY_NAMESPACES).map(|row| {
         let what = "2,000 services in fifty namespaces, in step, warm: ListServices calls";
         let calls = row.calls.get("ListServices").copied().unwrap_or_default();
         Aim::new(what, 21.0, count(calls), "", LISTED_APART)
     });
-    time.into_iter().chain(lists).collect()
+    time.into_iter().chain(cold).chain(lists).collect()
 }
 
 /// One pod that a full sync finds; one among 20,000 instances, and what it costs among ten.
@@ -185,13 +199,70 @@ fn large_cloud_maps(report: &Report) -> Vec<Aim> {
     aims
 }
 
-fn under_quotas(world: &str, row: &Row, why: &'static str) -> Vec<Aim> {
-    let what = |figure: &str| format!("{world} under quotas, {}: {figure}", row.name);
-    let time = what("time, of that which the rates force");
-    let time = row.ratio().map(|ratio| Aim::new(&time, 1.25, ratio, " x", why));
-    let throttled = row.throttled_percent();
-    let throttled = Aim::new(&what("throttled calls"), 1.0, throttled, " %", UNKNOWN_RATES);
-    time.into_iter().chain([throttled]).collect()
+fn under_quotas(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    let mut throttled: Vec<f64> = Vec::new();
+    let clusterset = "3 clusters x 100 exports x 10";
+    for (world, name, run, why) in [
+        (SMALL_UNDER_QUOTAS, "200 x 10", "first sync", ONE_AFTER_ANOTHER),
+        (SMALL_UNDER_QUOTAS, "200 x 10", "in step, cold", LATE_INSTANCES),
+        (LARGE_UNDER_QUOTAS, "1,000 x 20", "first sync", ONE_AFTER_ANOTHER),
+        (LARGE_UNDER_QUOTAS, "1,000 x 20", "in step, cold", LATE_INSTANCES),
+        (clustersets::UNDER_QUOTAS, clusterset, "first sync", ONE_AFTER_ANOTHER),
+    ] {
+        let Some(row) = report.table(world).and_then(|table| table.row(run)) else { continue };
+        let what = format!("{name} under quotas, {run}: time, of that which the rates force");
+        aims.extend(row.ratio().map(|ratio| Aim::new(&what, 1.25, ratio, " x", why)));
+        throttled.push(row.throttled_percent());
+    }
+    let most = throttled.into_iter().max_by(f64::total_cmp);
+    let what = "Throttled calls of these full syncs, the most";
+    aims.extend(most.map(|most| Aim::new(what, 1.0, most, " %", UNKNOWN_RATES)));
+    aims
+}
+
+/// Processes that sync at the same time.
+fn overlapping(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    let three = report.table(THREE_SYNCS).and_then(|table| table.row("first sync"));
+    if let Some(registrations) = three.and_then(|row| row.calls.get("RegisterInstance")) {
+        let of_one = World::named(SMALL_UNDER_QUOTAS).instances();
+        let what = "Three first syncs of 200 x 10 at once: registrations, of those of one";
+        let ratio = count(*registrations) / count(of_one);
+        aims.push(Aim::new(what, 1.2, ratio, " x", AT_ONCE));
+    }
+    let beside = report.table(BESIDE_A_FIRST_SYNC).and_then(|table| table.events.as_ref());
+    let what = "One pod of a cluster, beside the first sync of 20,000 of another: until registered";
+    aims.extend(beside.map(|events| {
+        Aim::new(what, 10.0, events.percentile_registered(99) / 1000.0, " s", SHARED_RATES)
+    }));
+    aims
+}
+
+/// The processor time of an instance, of a call and of a run.
+fn processor_time(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    for size in Deciding::measured().into_iter().flat_map(|deciding| deciding.0) {
+        let what = format!("Deciding in step, {}: processor time of an instance", size.name);
+        aims.push(Aim::new(&what, 4.0, size.in_step_of_an_instance(), " us", DECIDING));
+    }
+    let with_calls = WORLDS.iter().chain(GROWING).filter(|world| !world.quotas);
+    let firsts = with_calls.filter_map(|world| {
+        let row = report.table(world.name)?.row("first sync")?;
+        (row.number_of_calls() >= MANY).then_some(row)
+    });
+    let of_calls =
+        firsts.map(|row| 1000.0 * row.used.processor_time / count(row.number_of_calls()));
+    let what = "First sync of any size: processor time of a call, the most";
+    let most = of_calls.max_by(f64::total_cmp);
+    aims.extend(most.map(|most| Aim::new(what, 0.15, most, " ms", CALLS)));
+    let warm = report.table(LARGE).and_then(|table| table.row("in step, warm"));
+    let what = "1,000 x 20 in step, warm: processor time";
+    aims.extend(warm.map(|row| Aim::new(what, 0.35, row.used.processor_time, " s", CALLS)));
+    let what = "Above 1,000 instances: the growth of processor time, of that of the instances";
+    let steepest = Sizes::of(report).steepest_step();
+    aims.extend(steepest.map(|steepest| Aim::new(what, 1.2, steepest, " x", GROWTH)));
+    aims
 }
 
 fn across_clusters(report: &Report) -> Vec<Aim> {
@@ -201,8 +272,6 @@ fn across_clusters(report: &Report) -> Vec<Aim> {
         let ready = table.imports.as_ref().map(|imports| imports.ready.as_secs_f64());
         let what = format!("{world} under quotas, first sync: every import has its endpoints");
         aims.extend(ready.map(|ready| Aim::new(&what, 20.0, ready, " s", IMPORTS_WAIT)));
-        let row = table.row("first sync");
-        aims.extend(row.into_iter().flat_map(|row| under_quotas(world, row, ONE_AFTER_ANOTHER)));
     }
     if let Some(row) = report.table(clustersets::FREE).and_then(|it| it.row("in step, cold")) {
         let what = format!("Calls of {world} in step, cold");
@@ -245,6 +314,7 @@ pub struct Deciding(Vec<Size>);
 /// One size of world.
 struct Size {
     name: String,
+    instances: usize,
     /// In milliseconds, the medians.
     nothing_registered: f64,
     in_step: f64,
@@ -257,17 +327,24 @@ impl Deciding {
         let since = std::fs::metadata(&built).ok()?.modified().ok()?;
         // target/release/deps/syncs-<hash>
         let criterion = built.ancestors().nth(3)?.join("criterion/plan");
-        let sizes = ["1000 x 20", "10000 x 50"].map(|name| Size::measured(&criterion, name, since));
+        let sizes = [("1000 x 20", 20_000), ("10000 x 50", 500_000)];
+        let sizes =
+            sizes.map(|(name, instances)| Size::measured(&criterion, name, instances, since));
         Some(Self(sizes.into_iter().collect::<Option<_>>()?))
     }
 }
 
 impl Size {
-    fn measured(criterion: &Path, name: &str, since: SystemTime) -> Option<Self> {
+    fn measured(criterion: &Path, name: &str, instances: usize, since: SystemTime) -> Option<Self> {
         let estimates = |world: &str| criterion.join(world).join(name).join("new/estimates.json");
         let nothing_registered = median(&estimates("nothing registered"), since)?;
         let in_step = median(&estimates("in step"), since)?;
-        Some(Self { name: name.to_owned(), nothing_registered, in_step })
+        Some(Self { name: name.to_owned(), instances, nothing_registered, in_step })
+    }
+
+    /// In microseconds.
+    fn in_step_of_an_instance(&self) -> f64 {
+        1000.0 * self.in_step / count(self.instances)
     }
 }
 
@@ -281,9 +358,11 @@ fn median(estimates: &PathBuf, since: SystemTime) -> Option<f64> {
 
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| Services x pods | nothing registered | in step |\n|---|---|---|")?;
-        for Size { name, nothing_registered, in_step } in &self.0 {
-            writeln!(f, "| {name} | {nothing_registered:.1} ms | {in_step:.1} ms |")?;
+        for Size { name, nothing_registered, in_step, .. } in &self.0 {
+            writeln!(
+                f,
+                "- {name}: {nothing_registered:.0} ms if nothing is registered, {in_step:.0} ms in step."
+            )?;
         }
         Ok(())
     }

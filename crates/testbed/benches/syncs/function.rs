@@ -106,6 +106,12 @@ impl Function {
     pub fn used(&self) -> Used {
         Used::by(self.process.id()).expect("it runs")
     }
+
+    /// The processor time since then, and the peak memory up to now.
+    pub fn used_since(&self, before: Used) -> Used {
+        let Used { processor_time, peak_memory } = self.used();
+        Used { processor_time: processor_time - before.processor_time, peak_memory }
+    }
 }
 
 /// What a process has used so far.

@@ -10,9 +10,11 @@ mod clustersets;
 mod external_dns;
 mod function;
 mod growth;
+mod overlapping;
 mod report;
 mod runs;
 mod shared_registry;
+mod sizes;
 mod table;
 mod world;
 
@@ -22,8 +24,9 @@ use external_dns::ExternalDns;
 use function::{Binary, Start};
 use growth::Growth;
 use report::Report;
+use sizes::Sizes;
 use table::Table;
-use world::{Beside, WORLDS};
+use world::{Beside, GROWING, WORLDS};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -48,7 +51,7 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
     // A part of a world's name asks for it.
     let is_asked_for = |name: &str| filter.is_none_or(|filter| name.contains(filter));
     let mut report = Report { binary, external_dns, tables: Vec::new(), start };
-    for world in WORLDS.iter().filter(|world| is_asked_for(world.name)) {
+    for world in WORLDS.iter().chain(GROWING).filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);
         let table = runs::run(world, &report.binary).await;
         add(&mut report, table, filter)?;
@@ -58,6 +61,14 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
             let table = external_dns.run(world).await;
             add(&mut report, table, filter)?;
         }
+    }
+    if is_asked_for(overlapping::THREE_SYNCS) {
+        let table = overlapping::three_syncs(&report.binary).await;
+        add(&mut report, table, filter)?;
+    }
+    if is_asked_for(overlapping::BESIDE_A_FIRST_SYNC) {
+        let table = overlapping::beside_a_first_sync(&report.binary).await;
+        add(&mut report, table, filter)?;
     }
     for world in shared_registry::WORLDS.iter().filter(|world| is_asked_for(world.name)) {
         eprintln!("{} ...", world.name);
@@ -71,6 +82,7 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
         add(&mut report, table, filter)?;
     }
     if filter.is_some() {
+        println!("{}", Sizes::of(&report));
         if let Some(growth) = Growth::of(&report) {
             println!("{growth}");
         }

@@ -8,7 +8,9 @@ use crate::aims::{Aim, Deciding, REFERENCE};
 use crate::external_dns::ExternalDns;
 use crate::function::{Binary, Start};
 use crate::growth::Growth;
+use crate::sizes::Sizes;
 use crate::table::{Summary, Table};
+use crate::world::GROWING;
 
 /// Everything.
 pub struct Report {
@@ -37,12 +39,13 @@ impl Report {
         let mut text = INTRODUCTION.to_owned();
         text += if cfg!(debug_assertions) { UNOPTIMIZED } else { "" };
         text += &self.aims();
-        write!(text, "{}", Summary(&self.tables)).expect("text takes all");
+        let is_in_summary = |table: &&Table| !GROWING.iter().any(|world| world.name == table.name);
+        let summary = Summary(self.tables.iter().filter(is_in_summary).collect());
+        write!(text, "{summary}{}", Sizes::of(self)).expect("text takes all");
         text += &self.start_and_size();
         text += &deciding();
-        let page = format!("{}/BENCHMARKS.md", testbed::ROOT);
-        text += failed_calls(&std::fs::read_to_string(&page)?);
-        std::fs::write(page, text)?;
+        text += PROFILE;
+        std::fs::write(format!("{}/BENCHMARKS.md", testbed::ROOT), text)?;
         let mut text = String::from("# Benchmarks, all figures\n");
         for table in &self.tables {
             write!(text, "\n{table}").expect("text takes all");
@@ -94,11 +97,6 @@ impl Report {
     }
 }
 
-/// The section of the page that the benchmark `callers` writes.
-fn failed_calls(page: &str) -> &str {
-    page.find("\n## Failed calls\n").map_or("", |section| &page[section..])
-}
-
 fn deciding() -> String {
     let measured = Deciding::measured();
     let measured = measured.map_or_else(|| NOT_DECIDED.to_owned(), |it| it.to_string());
@@ -112,12 +110,15 @@ const INTRODUCTION: &str = "\
 process of its own against the sandbox's Cloud Map, EKS and Kubernetes in another; `target/benchmarks.md` has the calls of \
 each kind. A call to Cloud Map takes 20 ms, an operation as long, or two seconds under quotas. The rates force (calls - \
 burst) / rate of the slowest operation. Times are from the invocation to the answer, with all operations ended; of \
-ExternalDNS, which waits for none and runs beside if `EXTERNAL_DNS_BINARY` names it, from its start to its end.
+ExternalDNS, which waits for none and runs beside if `EXTERNAL_DNS_BINARY` names it, from its start to its end. The calls \
+that fail while tasks and pods change are on [a page of their own](crates/testbed/benches/callers/README.md).
 ";
 
 const UNOPTIMIZED: &str = "
 The stand-ins of this run were built without optimisation: times are upper bounds.
 ";
+
+const PROFILE: &str = "";
 
 const NOT_DECIDED: &str =
     "`cargo bench -p testbed --bench planning` has not measured this build.\n";

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::function::{Binary, Function, Used};
+use crate::function::{Binary, Function};
 use crate::table::{Events, Row, Table};
 use crate::world::{Tenant, World, address, pods};
 use testbed::Sandbox;
@@ -103,15 +103,13 @@ async fn measure(
     assert!(answer["ok"] == true || answer["batchItemFailures"] == json!([]), "{answer}");
     // A message that cannot be read is dropped, which is no failure.
     assert_ne!(cloud_map.counts().values().sum::<usize>(), 0, "nothing was read: {answer}");
-    let Used { processor_time, peak_memory } = function.used();
-    let processor_time = processor_time - before.processor_time;
     Row {
         name,
         took,
         calls: cloud_map.counts(),
         throttled: cloud_map.throttled(),
         forced: quotas.then(|| cloud_map.forced_time()),
-        used: Used { processor_time, peak_memory },
+        used: function.used_since(before),
     }
 }
 
@@ -124,6 +122,7 @@ async fn events(
     cloud_map: &CloudMap,
 ) -> Events {
     let mut events = Events { what: "One pod changed", ..Events::default() };
+    let before = function.used();
     for event in 0..world.events {
         let service = event % world.services;
         let new = event / world.services + 1;
@@ -139,11 +138,12 @@ async fn events(
         };
         one_change(&mut events, function, payload, (cloud_map, &namespace, &name, &newest)).await;
     }
+    events.used = function.used_since(before);
     events
 }
 
-/// The invocation that finds that a Service in Cloud Map has a new pod, from the change to the registration and to its end.
-async fn one_change(
+/// Measures the invocation that finds that a Service in Cloud Map has a new pod, from the change to the registration and to its end.
+pub async fn one_change(
     events: &mut Events,
     function: &mut Function,
     payload: Value,
@@ -170,7 +170,7 @@ async fn registered(cloud_map: &CloudMap, service: &str, address: &str) -> Durat
     start.elapsed()
 }
 
-async fn one_event(function: &mut Function, payload: Value) -> Duration {
+pub async fn one_event(function: &mut Function, payload: Value) -> Duration {
     let start = Instant::now();
     let answer = function.invoke(payload).await.expect("an answer");
     let took = start.elapsed();

@@ -1,11 +1,8 @@
-//! The tables: what each run in a world took.
-//!
-//! The tables of BENCHMARKS.md: a row for each world. `table` has the same figures with every kind of call, which go to
-//! `target/benchmarks.md`.
+//! What each run in a world took. [`Summary`] is the table of BENCHMARKS.md, a row for each world. A [`Table`] has the
+//! same figures with every kind of call, which go to `target/benchmarks.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::function::Used;
@@ -39,6 +36,8 @@ pub struct Events {
     pub calls: BTreeMap<String, usize>,
     /// Calls before the first write: the most that one of them took.
     pub reads_before_writes: usize,
+    /// The processor time of all, and the peak memory up to their end.
+    pub used: Used,
 }
 
 /// The runs in one world.
@@ -117,6 +116,16 @@ impl Events {
     /// Until the instance is registered, in milliseconds.
     pub fn percentile_registered(&self, percent: usize) -> f64 {
         percentile(&self.registered, percent)
+    }
+
+    /// The calls of one of them.
+    fn calls_of_each(&self) -> f64 {
+        count(self.calls.values().sum()) / count(self.times.len())
+    }
+
+    /// The processor time of one of them, in milliseconds.
+    pub fn processor_time_of_each(&self) -> f64 {
+        1000.0 * self.used.processor_time / count(self.times.len())
     }
 
     /// The part of the time after the instance is registered, in percent: the removal of the old one.
@@ -215,39 +224,22 @@ impl fmt::Display for Calls<'_> {
 }
 
 /// The runs in the order of the columns.
-const RUNS: [&str; 3] = ["first sync", "in step, warm", "in step, cold"];
+pub const RUNS: [&str; 3] = ["first sync", "in step, warm", "in step, cold"];
 
-/// All worlds in three tables.
-pub struct Summary<'a>(pub &'a [Table]);
+/// A row for each world, with its full syncs and its single changes.
+pub struct Summary<'a>(pub Vec<&'a Table>);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n## Syncs\n\n{CELLS}\n\n")?;
-        let heads: String = RUNS.iter().fold(String::new(), |heads, run| heads + " " + run + " |");
-        writeln!(f, "| world |{heads}\n|---|{}", "---|".repeat(RUNS.len()))?;
-        for table in self.0.iter().filter(|table| !table.rows.is_empty()) {
-            let cells: Vec<String> =
-                RUNS.iter().map(|run| table.row(run).map_or_else(String::new, cell)).collect();
-            writeln!(f, "| {} | {} |", table.name, cells.join(" | "))?;
-        }
-        write!(f, "\n## One pod changed\n\n{MESSAGES}\n\n")?;
-        writeln!(
-            f,
-            "| world | p50 | p99 | registered, p50 | p99 | calls before the first write | calls of a message |"
-        )?;
-        writeln!(f, "|---|---|---|---|---|---|---|")?;
-        for (name, events) in self.0.iter().filter_map(|it| Some((&it.name, it.events.as_ref()?))) {
-            writeln!(f, "| {name} | {} |", messages(events))?;
-        }
-        write!(f, "\n## Clustersets\n\n")?;
-        writeln!(
-            f,
-            "| world | every import Ready after | requests to a cluster, cold | writes to all |"
-        )?;
-        writeln!(f, "|---|---|---|---|")?;
-        for (name, it) in self.0.iter().filter_map(|it| Some((&it.name, it.imports.as_ref()?))) {
-            let ready = it.ready.as_secs_f64();
-            writeln!(f, "| {name} | {ready:.1} s | {} | {} |", it.requests, it.writes)?;
+        writeln!(f, "| world | {} | one pod changed |", RUNS.join(" | "))?;
+        writeln!(f, "|---|{}---|", "---|".repeat(RUNS.len()))?;
+        for table in &self.0 {
+            write!(f, "| {} |", table.name)?;
+            for run in RUNS {
+                write!(f, " {} |", table.row(run).map_or_else(String::new, cell))?;
+            }
+            writeln!(f, " {} |", table.events.as_ref().map_or_else(String::new, changes))?;
         }
         Ok(())
     }
@@ -262,23 +254,19 @@ fn cell(row: &Row) -> String {
     format!("{:.2} s{ratio}; {processor:.2} s; {memory:.0} MB; {calls}", row.seconds())
 }
 
-fn messages(events: &Events) -> String {
-    let mut cells = format!("{:.0} ms | {:.0} ms", events.percentile(50), events.percentile(99));
+/// The figures of single changes.
+fn changes(events: &Events) -> String {
     let registered = if events.registered.is_empty() {
-        " |  | ".to_owned()
+        String::new()
     } else {
-        let [middle, last] = [50, 99].map(|it| events.percentile_registered(it));
-        format!(" | {middle:.0} ms | {last:.0} ms")
+        format!("{:.0} ms, ", events.percentile_registered(99))
     };
-    cells += &registered;
-    let calls: usize = events.calls.values().sum();
-    let each = crate::table::count(calls) / crate::table::count(events.times.len());
-    write!(cells, " | {} | {each:.1}", events.reads_before_writes).expect("text takes all");
-    cells
+    format!("{registered}{:.0} ms; {:.1}", events.percentile(99), events.calls_of_each())
 }
 
-const CELLS: &str = "Time (with quotas also as a multiple of the time that they force); processor time; peak memory of \
-                     the process up to then; calls to Cloud Map.";
-const MESSAGES: &str = "Messages one after the other, to a warm process. A message ends with the removal of the old \
-                        instance; the new one is registered before. Where full syncs are in place of messages, each \
-                        finds one changed pod.";
+const CELLS: &str = "Of a full sync: time (with quotas also as a multiple of the time that they force); processor time; \
+                     peak memory of the process up to then; calls to Cloud Map. Of a changed pod: p99 of the time until \
+                     it is registered, and until its message is done, which is after the old instance is removed; calls. \
+                     Messages come one after the other, to a warm process. Where full syncs are in place of messages, \
+                     each finds one changed pod. Of a clusterset: p99 until the slices of all other members have the \
+                     pod.";

@@ -103,6 +103,19 @@ pub const WORLDS: &[World] = &[
     World { name: LARGE_UNDER_QUOTAS, services: 1000, pods: 20, namespaces: 10, ..QUOTAS },
 ];
 
+/// The worlds that show how the cost grows: with the Services, and with the pods of ten Services.
+pub const GROWING: &[World] = &[
+    World { name: "250 Services x 1 pod", services: 250, pods: 1, ..TEN },
+    World { name: "1,000 Services x 1 pod", services: 1000, pods: 1, ..TEN },
+    World { name: "3,000 Services x 1 pod", services: 3000, pods: 1, ..TEN },
+    World { name: "10,000 Services x 1 pod", services: 10_000, pods: 1, ..TEN },
+    World { name: "30,000 Services x 1 pod", services: 30_000, pods: 1, ..TEN },
+    World { name: "10 Services x 1 pod", services: 10, pods: 1, ..TEN },
+    World { name: "10 Services x 10 pods", services: 10, pods: 10, ..TEN },
+    World { name: "10 Services x 100 pods", services: 10, pods: 100, ..TEN },
+    World { name: "10 Services x 1,000 pods", services: 10, pods: 1000, ..TEN },
+];
+
 const FREE: World = World {
     name: "",
     services: 0,
@@ -123,25 +136,40 @@ const QUOTAS: World = World { quotas: true, share: "1", operation: 2000, events:
 const NO_MESSAGES: World = World { share: "0.5", has_messages: false, pods: 1, ..QUOTAS };
 
 impl World {
-    /// Fills a sandbox with it.
+    pub fn instances(&self) -> usize {
+        self.services * self.pods
+    }
+
+    /// One of [`WORLDS`].
+    pub fn named(name: &str) -> &'static Self {
+        WORLDS.iter().find(|world| world.name == name).expect("a world")
+    }
+
+    /// A sandbox with it.
     pub async fn seed(&self, tenant: Tenant) -> (Sandbox, KubernetesServer, CloudMap) {
         let sandbox = Sandbox::start().await.cluster("blue").await;
         let cluster = sandbox.kubernetes("blue");
         let cloud_map = sandbox.cloud_map();
-        let kind = match tenant {
-            Tenant::Function => NamespaceKind::Http,
-            Tenant::ExternalDns => NamespaceKind::DnsPrivate,
-        };
         if tenant == Tenant::Function {
             cloud_map.watch_over("cloud-map-sync", &[&sandbox.cluster_arn("blue")]);
         } else {
             cluster.show_pods();
         }
+        self.fill(&cluster, &cloud_map, tenant);
+        (sandbox, cluster, cloud_map)
+    }
+
+    /// Fills a cluster and Cloud Map with it.
+    pub fn fill(&self, cluster: &KubernetesServer, cloud_map: &CloudMap, tenant: Tenant) {
+        let kind = match tenant {
+            Tenant::Function => NamespaceKind::Http,
+            Tenant::ExternalDns => NamespaceKind::DnsPrivate,
+        };
         for namespace in 0..self.namespaces {
             cloud_map.namespace(&format!("prod-{namespace}"), kind);
         }
         for service in 0..self.services {
-            self.add_service(&cluster, tenant, service);
+            self.add_service(cluster, tenant, service);
         }
         for other in 0..self.others {
             let name = format!("other-{other}");
@@ -150,7 +178,6 @@ impl World {
             cluster.pods(&namespace, &name, &pods(self.services + other, 10, 0));
         }
         cloud_map.behave(self.behaviour());
-        (sandbox, cluster, cloud_map)
     }
 
     fn add_service(&self, cluster: &KubernetesServer, tenant: Tenant, service: usize) {
@@ -178,7 +205,7 @@ impl World {
             operation_delay: Duration::from_millis(self.operation),
             quotas: self.quotas.then(Quotas::of_an_account),
             // AWS raises this one: larger fleets have it raised, with room for pods that are new beside the old ones.
-            instances_per_namespace: (2 * self.services * self.pods / self.namespaces).max(2000),
+            instances_per_namespace: (2 * self.instances() / self.namespaces).max(2000),
             discovery_on_any_host: true,
             ..Behaviour::default()
         }
@@ -206,8 +233,7 @@ pub fn pods(service: usize, count: usize, new: usize) -> Vec<Pod> {
     pods.collect()
 }
 
-/// The address of a pod.
+/// The address of a pod, of fewer than 65,536 Services.
 pub fn address(service: usize, pod: usize) -> String {
-    let number = service * 64 + pod;
-    format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255)
+    format!("{}.{}.{}.{}", 10 + (pod >> 8), pod & 255, service >> 8, service & 255)
 }
