@@ -17,6 +17,8 @@ use crate::model::{Place, PublishedService, ServiceKey, ServiceRef};
 pub struct Holders {
     names: BTreeMap<ServiceKey, Claimants>,
     services: BTreeMap<ServiceRef, ServiceClaims>,
+    /// The Services whose claims are unclear. Each group of a run asks for them, so they are not searched for each time.
+    unclear: BTreeSet<ServiceRef>,
 }
 
 /// The Services that claim one name.
@@ -43,15 +45,19 @@ impl Holders {
     /// while its annotations cannot be read; otherwise the oldest claimant gets the key.
     pub fn decide(observation: &Observation) -> Self {
         let mut services = BTreeMap::new();
+        let mut unclear = BTreeSet::new();
         let mut claimants: BTreeMap<ServiceKey, BTreeSet<ServiceRef>> = BTreeMap::new();
         for (service, annotated) in &observation.desired.services {
             let claims = ServiceClaims::of(observation, service, annotated);
+            if claims.is_unclear {
+                unclear.insert(service.clone());
+            }
             for key in &claims.keys {
                 claimants.entry(key.clone()).or_default().insert(service.clone());
             }
             services.insert(service.clone(), claims);
         }
-        let mut all = Self { names: BTreeMap::new(), services };
+        let mut all = Self { names: BTreeMap::new(), services, unclear };
         let held = held_services(observation);
         for (key, claimants) in claimants {
             let settled = match observation.desired.held_elsewhere.get(&key) {
@@ -163,13 +169,13 @@ impl Holders {
 
     /// The Services whose claims are unclear.
     pub fn unclear(&self) -> impl Iterator<Item = &ServiceRef> {
-        self.services.iter().filter(|(_, claims)| claims.is_unclear).map(|(service, _)| service)
+        self.unclear.iter()
     }
 
     /// Whether the claims of the Service are unclear: an annotation is invalid, or its namespace cannot be resolved.
     /// Its instances then stay, and no Service without instances under their names gets these names.
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
-        self.services.get(service).is_some_and(|claims| claims.is_unclear)
+        self.unclear.contains(service)
     }
 
     /// Returns a line for each excluded claim and for each claimed name that another Service holds. Also returns a
