@@ -44,7 +44,6 @@ impl Report {
         write!(text, "{summary}{}", Sizes::of(self)).expect("text takes all");
         text += &self.start_and_size();
         text += &deciding();
-        text += PROFILE;
         std::fs::write(format!("{}/BENCHMARKS.md", testbed::ROOT), text)?;
         let mut text = String::from("# Benchmarks, all figures\n");
         for table in &self.tables {
@@ -117,8 +116,6 @@ that fail while tasks and pods change are on [a page of their own](crates/testbe
 const UNOPTIMIZED: &str = "
 The stand-ins of this run were built without optimisation: times are upper bounds.
 ";
-
-const PROFILE: &str = "";
 
 const NOT_DECIDED: &str =
     "`cargo bench -p testbed --bench planning` has not measured this build.\n";
